@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Installs what the compat suites need besides Go: clients of other languages and the jars of Apache Kafka 4.3.1.
+# Idempotent: every step looks first whether its result is there. Caches live in compat/.cache.
+set -euo pipefail
+cd "$(dirname "$0")"
+mkdir -p .cache
+
+# apt NAME COMMAND: installs a Debian package unless the command exists.
+apt_updated=
+apt() {
+  command -v "$2" >/dev/null && return
+  [ -n "$apt_updated" ] || { apt-get update -qq; apt_updated=1; }
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
+}
+
+# --- raw: kcat, Apache Kafka (broker and tools) ---
+apt kcat kcat
+apt default-jre-headless java
+apt maven mvn
+jars=.cache/kafka-4.3.1/lib
+if ! ls "$jars"/kafka-clients-4.3.1.jar "$jars"/kafka-tools-4.3.1.jar "$jars"/kafka_2.13-4.3.1.jar >/dev/null 2>&1; then
+  mvn -q -B -f peer/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/$jars"
+fi
