@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the tree for the given time, one after the other: `go test -fuzz` takes one target of one package at a time.
+# An input that fails is left in the package's testdata/fuzz, where the next plain test run finds it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+duration=${1:-10s}
+go=${GO:-go}
+only=${FUZZ:-.} # a regular expression over "package target"
+total=0 failed=0
+while IFS= read -r file; do
+  dir=./$(dirname "$file")
+  while IFS= read -r target; do
+    [[ "$dir $target" =~ $only ]] || continue
+    total=$((total + 1))
+    printf '== %s %s (%s)\n' "$dir" "$target" "$duration"
+    if ! "$go" test -tags invariants -run '^$' -fuzz "^$target\$" -fuzztime "$duration" "$dir"; then
+      failed=$((failed + 1))
+    fi
+  done < <(sed -nE 's/^func (Fuzz[A-Za-z0-9_]+)\(f \*testing\.F\).*/\1/p' "$file")
+done < <(git ls-files --cached --others --exclude-standard '*_test.go' ':!compat' | sort)
+printf '%d passed, %d failed\n' "$((total - failed))" "$failed"
+[ "$failed" -eq 0 ]
