@@ -21,3 +21,22 @@ jars=.cache/kafka-4.3.1/lib
 if ! ls "$jars"/kafka-clients-4.3.1.jar "$jars"/kafka-tools-4.3.1.jar "$jars"/kafka_2.13-4.3.1.jar >/dev/null 2>&1; then
   mvn -q -B -f peer/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/$jars"
 fi
+
+# --- clients: the programs that drive librdkafka 1.9 and 2.x through confluent-kafka-go, and the Java agent, into compat/bin ---
+apt gcc gcc
+[ -e /usr/include/stdio.h ] || apt libc6-dev /usr/include/stdio.h
+apt default-jdk-headless javac
+build_rdkafka() { # build_rdkafka NAME: a cgo program in a module of its own; the Go build cache makes the second time cheap
+  CGO_ENABLED=1 go -C "clients/$1" build -o "$PWD/bin/$1" .
+}
+build_java_agent() {
+  local classes=bin/java stamp=bin/java/.built
+  if [ -e "$stamp" ] && [ -z "$(find clients/java -name '*.java' -newer "$stamp")" ]; then return; fi
+  rm -rf "$classes" && mkdir -p "$classes"
+  javac --release 17 -cp "$jars/*" -d "$classes" clients/java/io/felixlog/compat/*.java
+  touch "$stamp"
+}
+mkdir -p bin
+build_rdkafka rdkafka1
+build_rdkafka rdkafka2
+build_java_agent

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Writes rdkafka2's sources from rdkafka1's: the same program over the other librdkafka. Run by `go generate` in rdkafka1.
+set -eu
+cd "$(dirname "$0")"
+for file in client.go consumer.go; do
+  {
+    echo '// Code generated from ../rdkafka1 by generate.sh. DO NOT EDIT.'
+    echo
+    sed 's#confluentinc/confluent-kafka-go/kafka#confluentinc/confluent-kafka-go/v2/kafka#' "rdkafka1/$file"
+  } >"rdkafka2/$file"
+done
