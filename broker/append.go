@@ -1,0 +1,153 @@
+package broker
+
+import (
+	"errors"
+
+	"github.com/felixlog/felix/internal/buf"
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/errcode"
+	"github.com/felixlog/felix/internal/ids"
+	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/recordbatch"
+)
+
+// AppendInput is one partition's entry of a produce request, or one native publish.
+type AppendInput struct {
+	// Records hold one record batch v2 as the producer sent it. The bytes are given up: offset, leader epoch and where the
+	// topic asks for it timestamps are stamped in place.
+	Records []byte
+	// Owner holds Records; the log retains it when it keeps the batch in the hot tail. Nil: the bytes are copied if kept.
+	Owner *buf.Ref
+	// ZstdAllowed: the request's version may carry zstd (Produce 7 and later).
+	ZstdAllowed bool
+	// RequireAll: the producer waits for all in-sync replicas, so there must be min.insync.replicas of them.
+	RequireAll bool
+}
+
+// AppendResult says where a batch landed.
+type AppendResult struct {
+	Base, Next ids.Offset
+	// AppendTime is the broker's time in milliseconds when the topic stamps it, else -1.
+	AppendTime int64
+	Start      ids.Offset // log start offset
+	Records    int32
+	Duplicate  bool // the batch was written by an earlier send; offsets are that one's
+}
+
+// Append validates a batch and writes it as the shard's next records. It returns once the bytes are written, not committed:
+// an acks=all producer is answered after Wait until Next; so is acks=1 under on_commit.
+//
+// Checks and rewrites follow the Kafka record rules 3.4 with design decision 2. Errors carry their kind; those about records
+// are *errcode.RecordError or have a kind of recordbatch.
+func (s *Shard) Append(in AppendInput) (AppendResult, error) {
+	res, err := s.append(in)
+	if err != nil {
+		var notLeader *errcode.NotLeaderError
+		if errors.As(err, &notLeader) {
+			s.b.metrics.publishNotOwner.Inc()
+		} else {
+			s.b.metrics.publishError.Inc()
+		}
+		return res, err
+	}
+	s.b.metrics.publishOK.Inc()
+	if !res.Duplicate {
+		size := float64(len(in.Records))
+		s.b.metrics.publishBytes.Add(size)
+		s.tenant.messages.Add(float64(res.Records))
+		s.tenant.bytes.Add(size)
+	}
+	return res, nil
+}
+
+func (s *Shard) append(in AppendInput) (AppendResult, error) {
+	topic := s.topic.Load()
+	cfg := topic.Config
+	if in.RequireAll && int(cfg.MinInSyncReplicas) > len(topic.Partitions[s.id.Partition].Replicas) {
+		return AppendResult{}, ErrNotEnoughReplicas
+	}
+	now := s.b.opts.Now().UnixMilli()
+	batch, err := recordbatch.SplitProduce(in.Records)
+	if err != nil {
+		return AppendResult{}, err
+	}
+	checked, err := recordbatch.Validate(batch, s.validation(cfg, in, now))
+	if err != nil {
+		return AppendResult{}, err
+	}
+	h := checked.Header
+	if h.IsTransactional() {
+		return AppendResult{}, ErrTransactional
+	}
+	owner := in.Owner
+	batch, h, owner, err = s.rewrite(cfg, batch, checked, owner, now)
+	if err != nil {
+		return AppendResult{}, err
+	}
+	res, err := s.replica.Append(log.AppendInput{Batch: batch, Owner: owner, Origin: log.OriginClient, Header: h})
+	if owner != in.Owner {
+		owner.Release()
+	}
+	if err != nil {
+		return AppendResult{}, err
+	}
+	out := AppendResult{
+		Base: res.Base, Next: res.Next, AppendTime: -1, Records: h.RecordCount, Duplicate: res.Duplicate,
+		Start: s.replica.Log().Bounds().Start,
+	}
+	if cfg.LogAppendTime {
+		out.AppendTime = res.MaxTimestamp
+	}
+	return out, nil
+}
+
+// rewrite applies what the topic asks for beyond offset and epoch. It returns the batch to write, its header and who holds
+// its bytes: a new holder, to be released by the caller, when the batch had to be built anew.
+func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordbatch.Checked, owner *buf.Ref, now int64) ([]byte, recordbatch.Header, *buf.Ref, error) {
+	h := checked.Header
+	changed := false
+	if target, keep := cfg.Codec(); !keep && recordbatch.Codec(target) != h.Codec() || checked.NeedsRebuild {
+		if keep {
+			target = uint8(h.Codec())
+		}
+		rebuilt, err := recordbatch.Recompress(batch, recordbatch.Codec(target), s.b.opts.MaxDecodedBytes)
+		if err != nil {
+			return nil, h, nil, err
+		}
+		// Recompression may grow a batch past the topic's bound; Kafka judges the producer's bytes, so that is let be.
+		batch, owner = rebuilt, buf.Wrap(rebuilt)
+		changed = true
+	}
+	switch {
+	case cfg.LogAppendTime:
+		recordbatch.SetMaxTimestamp(batch, now, true)
+		changed = true
+	case checked.MaxTimestamp != h.MaxTimestamp:
+		recordbatch.SetMaxTimestamp(batch, checked.MaxTimestamp, false)
+		changed = true
+	}
+	if changed {
+		recordbatch.Recrc(batch)
+		var err error
+		if h, err = recordbatch.ParseHeader(batch); err != nil {
+			return nil, h, nil, err
+		}
+	}
+	return batch, h, owner, nil
+}
+
+func (s *Shard) validation(cfg *cluster.TopicConfig, in AppendInput, now int64) recordbatch.ValidateOptions {
+	opts := recordbatch.ValidateOptions{
+		MaxBytes:      int(cfg.MaxMessageBytes),
+		ZstdAllowed:   in.ZstdAllowed,
+		LogAppendTime: cfg.LogAppendTime,
+		Now:           now,
+		BeforeMaxMs:   cfg.TimestampBeforeMaxMs,
+		AfterMaxMs:    cfg.TimestampAfterMaxMs,
+		RequireKeys:   cfg.CleanupCompact,
+		MaxDecoded:    s.b.opts.MaxDecodedBytes,
+	}
+	// Payloads are opened only where something has to be known of their records (design decision 2).
+	opts.Open = cfg.CleanupCompact
+	return opts
+}

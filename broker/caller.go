@@ -1,0 +1,39 @@
+package broker
+
+// Action is a right on a stream or namespace (security rules, section 4.2).
+type Action uint8
+
+// The actions that this package's verbs ask for.
+const (
+	StreamPublish Action = iota
+	StreamSubscribe
+	StreamManage
+	NamespaceManage
+)
+
+var actionNames = [...]string{"stream.publish", "stream.subscribe", "stream.manage", "ns.manage"}
+
+// String is the action as it is written in policies.
+func (a Action) String() string { return actionNames[a] }
+
+// Rights decides what a caller may do inside its tenant. Implementations are immutable and safe for concurrent use.
+type Rights interface {
+	// Allowed reports whether action may be done to the stream; stream is empty for actions on the namespace itself.
+	Allowed(action Action, namespace, stream string) bool
+}
+
+// Caller is an authenticated connection's identity. The zero Caller has no tenant and may do nothing.
+type Caller struct {
+	Tenant    string // whose namespaces and streams the caller sees
+	Principal string // who it is, for logs; never a secret
+	// Rights inside the tenant; nil means all of them, as the anonymous tenant of a single node has.
+	Rights Rights
+}
+
+// Known reports whether the caller has a tenant at all.
+func (c *Caller) Known() bool { return c != nil && c.Tenant != "" }
+
+// Allowed reports whether the caller may do action to a stream of its tenant.
+func (c *Caller) Allowed(action Action, namespace, stream string) bool {
+	return c.Known() && (c.Rights == nil || c.Rights.Allowed(action, namespace, stream))
+}

@@ -1,0 +1,103 @@
+package broker
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// maxTenantLabels is how many tenants get a label of their own; the rest share overflowTenant (FELIX_TENANT_METRICS_MAX).
+const (
+	maxTenantLabels = 100
+	overflowTenant  = "_overflow"
+)
+
+type metrics struct {
+	publishOK, publishError, publishNotOwner prometheus.Counter
+	publishBytes                             prometheus.Counter
+	shardsOpen, shardsFailed                 prometheus.Gauge
+	openFailures                             prometheus.Counter
+	orphans                                  prometheus.Gauge
+	maintenanceFailures                      prometheus.Counter
+
+	messages, bytes *prometheus.CounterVec
+	overflow        prometheus.Counter
+	mu              sync.RWMutex
+	tenants         map[string]*tenantMetrics
+}
+
+type tenantMetrics struct{ messages, bytes prometheus.Counter }
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	requests := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "felix_publish_requests_total",
+		Help: "Publishes by outcome; a batch is one.",
+	}, []string{"result"})
+	phase := f.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "felix_broker_shard_phase",
+		Help: "Shards on this node by phase.",
+	}, []string{"phase"})
+	return &metrics{
+		publishOK:       requests.WithLabelValues("ok"),
+		publishError:    requests.WithLabelValues("error"),
+		publishNotOwner: requests.WithLabelValues("not_owner"),
+		publishBytes: f.NewCounter(prometheus.CounterOpts{
+			Name: "felix_publish_bytes_total",
+			Help: "Bytes of batches accepted, as they are stored.",
+		}),
+		shardsOpen:   phase.WithLabelValues("active"),
+		shardsFailed: phase.WithLabelValues("failed"),
+		openFailures: f.NewCounter(prometheus.CounterOpts{
+			Name: "felix_broker_shard_open_failures_total",
+			Help: "Shards placed here whose log could not be opened.",
+		}),
+		orphans: f.NewGauge(prometheus.GaugeOpts{
+			Name: "felix_broker_orphan_topics",
+			Help: "Topic directories found at start that no metadata knows; kept, not served.",
+		}),
+		maintenanceFailures: f.NewCounter(prometheus.CounterOpts{
+			Name: "felix_broker_maintenance_failures_total",
+			Help: "Retention or compaction passes over a shard that ended in an error.",
+		}),
+		messages: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_tenant_published_messages_total",
+			Help: "Records admitted, by tenant, over all protocols.",
+		}, []string{"tenant"}),
+		bytes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_tenant_published_bytes_total",
+			Help: "Bytes of batches admitted, by tenant, over all protocols.",
+		}, []string{"tenant"}),
+		overflow: f.NewCounter(prometheus.CounterOpts{
+			Name: "felix_tenant_metrics_overflow_total",
+			Help: "Recordings made under the shared label because too many tenants have one of their own.",
+		}),
+		tenants: map[string]*tenantMetrics{},
+	}
+}
+
+// tenant returns the counters of one tenant, made at its first use.
+func (m *metrics) tenant(name string) *tenantMetrics {
+	m.mu.RLock()
+	t := m.tenants[name]
+	m.mu.RUnlock()
+	if t != nil {
+		return t
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tenants[name]; t != nil {
+		return t
+	}
+	label := name
+	if len(m.tenants) >= maxTenantLabels {
+		m.overflow.Inc()
+		label = overflowTenant
+	}
+	t = &tenantMetrics{messages: m.messages.WithLabelValues(label), bytes: m.bytes.WithLabelValues(label)}
+	if label == name {
+		m.tenants[name] = t
+	}
+	return t
+}
