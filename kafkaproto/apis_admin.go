@@ -1,0 +1,22 @@
+package kafkaproto
+
+// adminAPIs are the rows of offsets, producer ids, topics and configurations. A row without a handler is not served.
+func adminAPIs() []api {
+	return []api{
+		{key: 2, name: "ListOffsets", min: 1, max: 11, advertised: 1, flexible: 6, throttle: 3},
+		{key: 10, name: "FindCoordinator", min: 0, max: 6, advertised: 0, flexible: 3, throttle: 2},
+		{key: 19, name: "CreateTopics", min: 0, max: 7, advertised: 0, flexible: 5, throttle: 3},
+		{key: 20, name: "DeleteTopics", min: 0, max: 6, advertised: 0, flexible: 4, throttle: 2},
+		{key: 21, name: "DeleteRecords", min: 0, max: 2, advertised: 0, flexible: 2, throttle: 1},
+		{key: 22, name: "InitProducerId", min: 0, max: 5, advertised: 0, flexible: 2, throttle: 1},
+		{key: 23, name: "OffsetForLeaderEpoch", min: 2, max: 4, advertised: 2, flexible: 4, throttle: none},
+		{key: 32, name: "DescribeConfigs", min: 0, max: 4, advertised: 0, flexible: 4, throttle: 2},
+		{key: 33, name: "AlterConfigs", min: 0, max: 2, advertised: 0, flexible: 2, throttle: 1},
+		{key: 35, name: "DescribeLogDirs", min: 1, max: 5, advertised: 1, flexible: 2, throttle: 1},
+		{key: 37, name: "CreatePartitions", min: 0, max: 3, advertised: 0, flexible: 2, throttle: 1},
+		{key: 44, name: "IncrementalAlterConfigs", min: 0, max: 1, advertised: 0, flexible: 1, throttle: 0},
+		{key: 60, name: "DescribeCluster", min: 0, max: 2, advertised: 0, flexible: 0, throttle: 0},
+		{key: 61, name: "DescribeProducers", min: 0, max: 0, advertised: 0, flexible: 0, throttle: 0},
+		{key: 75, name: "DescribeTopicPartitions", min: 0, max: 0, advertised: 0, flexible: 0, throttle: 0},
+	}
+}

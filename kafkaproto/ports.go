@@ -1,0 +1,64 @@
+package kafkaproto
+
+import (
+	"context"
+	"time"
+
+	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
+)
+
+// Caller is who sends requests on a connection; see broker.Caller.
+type Caller = broker.Caller
+
+// Identity is what a credential proves.
+type Identity struct {
+	Caller Caller
+	// Expires is when the credential ends; zero means never. Clients are told, and connections that do not authenticate
+	// again before then are closed (KIP-368).
+	Expires time.Time
+}
+
+// Verifier checks SASL credentials. Implementations are safe for concurrent use.
+type Verifier interface {
+	// VerifyPlain checks the user name and password of SASL PLAIN. An error of kind AuthenticationFailed carries a reason
+	// that the client may read; for every other error the client gets a general sentence and the error goes to the log.
+	// Neither may contain the password.
+	VerifyPlain(ctx context.Context, user, password string) (Identity, error)
+}
+
+// shard is what produce and fetch ask of one shard; *broker.Shard is the one in production.
+type shard interface {
+	CheckEpoch(known ids.LeaderEpoch) error
+	Append(in broker.AppendInput) (broker.AppendResult, error)
+	waiting
+	reading
+}
+
+// waiting is the part of a shard that tells when the high watermark reaches an offset.
+type waiting interface {
+	// Wait registers w and reports true, unless the high watermark is there already (false, nil) or never will be (false,
+	// error). See replica.Waiter for the life of w.
+	Wait(w *broker.Waiter) (bool, error)
+	// CancelWait takes w back. False means that its Notify ran, runs or is about to.
+	CancelWait(w *broker.Waiter) bool
+}
+
+// reading is the part of a shard that fetch reads from.
+type reading interface {
+	Bounds() broker.Bounds
+	Read(from ids.Offset, maxBytes int, firstWhole bool, dst []broker.Chunk) ([]broker.Chunk, int, error)
+	Available(from ids.Offset, limit int) int
+	EndOfEpoch(e ids.LeaderEpoch) (ids.LeaderEpoch, ids.Offset)
+}
+
+// node is what the data path asks of the broker; see onBroker for the one in production.
+type node interface {
+	Image() *cluster.Image
+	// Shard returns the open shard of a partition that this node leads.
+	Shard(t *cluster.Topic, partition int32) (shard, error)
+	// CreateTopic makes a topic as auto-creation does: durable, with the defaults of the broker. A topic that exists by
+	// now is success.
+	CreateTopic(ctx context.Context, caller *Caller, namespace, stream string) error
+}
