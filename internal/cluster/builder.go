@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/felixlog/felix/internal/ids"
+)
+
+// Builder makes the next version of an image. It is used by one goroutine and is spent after Build. What it is given (topics, nodes,
+// slices in them) belongs to the image from then on and must not be written again.
+type Builder struct {
+	owner *owner
+	m     *Image
+}
+
+// NewBuilder starts from base, which stays as it is.
+func NewBuilder(base *Image) *Builder {
+	return &Builder{owner: new(owner), m: &Image{
+		version: base.version, clusterID: base.clusterID,
+		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces,
+		byName: base.byName, byID: base.byID, partitions: base.partitions,
+		nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
+		defaults: base.defaults,
+	}}
+}
+
+// Current is the image as built so far, for looking things up while building. Do not keep it and do not list it.
+func (b *Builder) Current() *Image { return b.m }
+
+// Build ends the builder and returns the image, as version v.
+func (b *Builder) Build(v uint64) *Image {
+	m := b.m
+	m.version = v
+	b.m, b.owner = nil, nil
+	return m
+}
+
+// SetClusterID names the cluster.
+func (b *Builder) SetClusterID(id string) { b.m.clusterID = id }
+
+// SetNextBroker sets the number for the next new node.
+func (b *Builder) SetNextBroker(n ids.BrokerID) { b.m.nextBroker = n }
+
+// SetNextProducerID sets the first producer id not handed out.
+func (b *Builder) SetNextProducerID(id int64) { b.m.nextProducerID = id }
+
+// PutNode adds a node or replaces the one with the same broker number.
+func (b *Builder) PutNode(n Node) {
+	nodes := slices.Clone(b.m.nodes)
+	i, ok := slices.BinarySearchFunc(nodes, n.Broker, func(n Node, id ids.BrokerID) int { return cmp.Compare(n.Broker, id) })
+	if ok {
+		nodes[i] = n
+	} else {
+		nodes = slices.Insert(nodes, i, n)
+	}
+	b.m.nodes = nodes
+}
+
+// PutTenant adds a tenant or replaces the one of the same name.
+func (b *Builder) PutTenant(t Tenant) {
+	tenants := slices.Clone(b.m.tenants)
+	i, ok := slices.BinarySearchFunc(tenants, t.Name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+	if ok {
+		tenants[i] = &t
+	} else {
+		tenants = slices.Insert(tenants, i, &t)
+	}
+	b.m.tenants = tenants
+}
+
+// PutNamespace adds a namespace; one that exists is left alone.
+func (b *Builder) PutNamespace(n Namespace) {
+	i, ok := b.m.findNamespace(n.Tenant, n.Name)
+	if ok {
+		return
+	}
+	if t := b.m.Tenant(n.Tenant); t != nil {
+		n.Tenant = t.Name // one copy of the text
+	}
+	b.m.namespaces = slices.Insert(slices.Clone(b.m.namespaces), i, &n)
+}
+
+// PutTopic adds a topic or replaces the one with the same id, whose names must be the same. It fills Config from Overrides.
+func (b *Builder) PutTopic(t *Topic) error {
+	if len(t.Overrides) == 0 {
+		t.Overrides, t.Config = nil, b.m.defaults
+	} else {
+		c, err := ParseTopicConfig(t.Overrides, b.m.defaults)
+		if err != nil {
+			return err
+		}
+		t.Config = c
+	}
+	if ns := b.m.Namespace(t.Tenant, t.Namespace); ns != nil {
+		t.Tenant, t.Namespace = ns.Tenant, ns.Name
+	}
+	old := b.m.TopicByID(t.ID)
+	b.replace(old, t)
+	return nil
+}
+
+// DeleteTopic removes a topic that Current has.
+func (b *Builder) DeleteTopic(t *Topic) { b.replace(t, nil) }
+
+func (b *Builder) replace(old, t *Topic) {
+	key := t
+	if key == nil {
+		key = old
+	}
+	b.m.byID.replace(b.owner, hashID(key.ID), old, t)
+	b.m.byName.replace(b.owner, hashName(key.Tenant, key.Namespace, key.Name), old, t)
+	if old != nil {
+		b.m.partitions -= len(old.Partitions)
+	}
+	if t != nil {
+		b.m.partitions += len(t.Partitions)
+	}
+}
+
+// Clone returns a copy of t whose top-level fields and Overrides may be written until it is given to a Builder. Partitions is
+// still shared: replace it, do not write into it.
+func (t *Topic) Clone() *Topic {
+	c := *t
+	c.Overrides = maps.Clone(t.Overrides)
+	return &c
+}

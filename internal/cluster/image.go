@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/felixlog/felix/internal/ids"
+)
+
+// Image is one immutable version of the cluster's metadata. All methods may run concurrently.
+type Image struct {
+	version    uint64
+	clusterID  string
+	nodes      []Node       // by Broker
+	tenants    []*Tenant    // by Name
+	namespaces []*Namespace // by (Tenant, Name)
+	byName     index
+	byID       index
+	partitions int // over all topics
+
+	nextBroker     ids.BrokerID
+	nextProducerID int64
+
+	defaults *TopicConfig // this node's; not replicated
+
+	// listing is byName sorted, made at the first listing of this version and shared by later ones.
+	listing atomic.Pointer[[]*Topic]
+}
+
+// FirstBroker is the number that the first registered node gets.
+const FirstBroker ids.BrokerID = 1
+
+// NewImage returns the empty image, version 0. defaults is what topics without overrides are configured as on this node; nil means
+// DefaultTopicConfig().
+func NewImage(defaults *TopicConfig) *Image {
+	if defaults == nil {
+		defaults = DefaultTopicConfig()
+	}
+	return &Image{nextBroker: FirstBroker, defaults: defaults}
+}
+
+// Version counts the applied commands that changed or could have changed something. It only rises.
+func (m *Image) Version() uint64 { return m.version }
+
+// ClusterID is the one id of the whole cluster, "" before bootstrap.
+func (m *Image) ClusterID() string { return m.clusterID }
+
+// Defaults is the configuration of a topic that overrides nothing, on this node.
+func (m *Image) Defaults() *TopicConfig { return m.defaults }
+
+// Controller is a live broker that takes administrative requests: the live one with the lowest number, NoBroker when none is live.
+func (m *Image) Controller() ids.BrokerID {
+	for i := range m.nodes {
+		if m.nodes[i].Live {
+			return m.nodes[i].Broker
+		}
+	}
+	return ids.NoBroker
+}
+
+// Nodes returns all registered nodes, sorted by broker number. The slice is shared: do not write to it.
+func (m *Image) Nodes() []Node { return m.nodes }
+
+// Node returns the node with a broker number.
+func (m *Image) Node(b ids.BrokerID) (Node, bool) {
+	i, ok := slices.BinarySearchFunc(m.nodes, b, func(n Node, b ids.BrokerID) int { return cmp.Compare(n.Broker, b) })
+	if !ok {
+		return Node{}, false
+	}
+	return m.nodes[i], true
+}
+
+// NodeByID returns the node with a node id.
+func (m *Image) NodeByID(id ids.NodeID) (Node, bool) {
+	for i := range m.nodes {
+		if m.nodes[i].ID == id {
+			return m.nodes[i], true
+		}
+	}
+	return Node{}, false
+}
+
+// NextProducerID is the first producer id that was not handed out yet.
+func (m *Image) NextProducerID() int64 { return m.nextProducerID }
+
+// NextBroker is the number that the next new node will get.
+func (m *Image) NextBroker() ids.BrokerID { return m.nextBroker }
+
+// Tenant returns a tenant by name, nil if there is none.
+func (m *Image) Tenant(name string) *Tenant {
+	i, ok := slices.BinarySearchFunc(m.tenants, name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return m.tenants[i]
+}
+
+// Tenants returns all tenants, sorted by name. Shared: do not write to it.
+func (m *Image) Tenants() []*Tenant { return m.tenants }
+
+// Namespace returns a namespace, nil if there is none.
+func (m *Image) Namespace(tenant, name string) *Namespace {
+	i, ok := m.findNamespace(tenant, name)
+	if !ok {
+		return nil
+	}
+	return m.namespaces[i]
+}
+
+func (m *Image) findNamespace(tenant, name string) (int, bool) {
+	return slices.BinarySearchFunc(m.namespaces, nameKey{tenant: tenant, namespace: name}, func(n *Namespace, k nameKey) int {
+		if c := cmp.Compare(n.Tenant, k.tenant); c != 0 {
+			return c
+		}
+		return cmp.Compare(n.Name, k.namespace)
+	})
+}
+
+// Namespaces returns the namespaces of a tenant, sorted by name. Shared: do not write to it.
+func (m *Image) Namespaces(tenant string) []*Namespace {
+	i, _ := m.findNamespace(tenant, "")
+	j := i
+	for j < len(m.namespaces) && m.namespaces[j].Tenant == tenant {
+		j++
+	}
+	return m.namespaces[i:j:j]
+}
+
+// Topic returns a topic by name, nil if there is none. It does not allocate.
+func (m *Image) Topic(tenant, namespace, name string) *Topic {
+	for _, t := range m.byName.bucket(hashName(tenant, namespace, name)) {
+		if t.Name == name && t.Namespace == namespace && t.Tenant == tenant {
+			return t
+		}
+	}
+	return nil
+}
+
+// TopicByID returns a topic by id, nil if there is none. It does not allocate.
+func (m *Image) TopicByID(id ids.TopicID) *Topic {
+	for _, t := range m.byID.bucket(hashID(id)) {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// TopicCount is the number of topics over all tenants.
+func (m *Image) TopicCount() int { return m.byID.n }
+
+// PartitionCount is the number of partitions over all topics.
+func (m *Image) PartitionCount() int { return m.partitions }
+
+// EachTopic calls yield for every topic of every tenant, in no particular order, until it returns false. Cheaper than a listing.
+func (m *Image) EachTopic(yield func(*Topic) bool) { m.byID.each(yield) }
+
+// TopicsOf calls yield for every topic of a tenant, sorted by (namespace, name), until it returns false. The first listing of a
+// version sorts all topics; later ones share the result.
+func (m *Image) TopicsOf(tenant string, yield func(*Topic) bool) {
+	all := m.SortedTopics()
+	i, _ := slices.BinarySearchFunc(all, tenant, func(t *Topic, tenant string) int {
+		if t.Tenant < tenant {
+			return -1
+		}
+		return 1 // the first topic of the tenant is where to insert just before it
+	})
+	for ; i < len(all) && all[i].Tenant == tenant; i++ {
+		if !yield(all[i]) {
+			return
+		}
+	}
+}
+
+// SortedTopics returns every topic sorted by (tenant, namespace, name). Shared: do not write to it.
+func (m *Image) SortedTopics() []*Topic {
+	if p := m.listing.Load(); p != nil {
+		return *p
+	}
+	all := make([]*Topic, 0, m.byName.n)
+	m.byName.each(func(t *Topic) bool { all = append(all, t); return true })
+	slices.SortFunc(all, func(a, b *Topic) int {
+		if c := cmp.Compare(a.Tenant, b.Tenant); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	m.listing.Store(&all)
+	return all
+}
