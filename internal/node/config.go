@@ -1,0 +1,79 @@
+package node
+
+import "time"
+
+// Config is what a node runs with, after flags, environment, file and defaults were put together and checked. Load makes it; every
+// field has a row in the table of settings.go, which is where names, defaults and bounds are written.
+type Config struct {
+	NodeID   string
+	Roles    []string
+	DataDir  string
+	AdminAPI string // --metrics-listen: metrics, probes, profiles
+
+	ReadyFile     string
+	AllowInsecure bool
+
+	LogLevels string // "info" or "component=level,..."
+	LogFormat string // "text" or "json"
+
+	MemoryBudgetBytes    int64
+	MaxBatchDecodedBytes int64
+	QuorumTimeout        time.Duration
+	ShutdownPredrain     time.Duration
+	ShutdownDrain        time.Duration
+
+	Kafka   KafkaConfig
+	TLS     TLSConfig
+	Storage StorageConfig
+
+	// Reserved listeners: accepted, checked and reported, and not served before the parts behind them exist.
+	NativeListen, APIListen, PeerListen string
+}
+
+// KafkaConfig is the Kafka listener's part of Config.
+type KafkaConfig struct {
+	Listen              string // "" is off
+	Advertise           string // "" is the bound listen address
+	TLS                 bool
+	AnonymousTenant     string
+	DefaultNamespace    string
+	AutoCreateTopics    bool
+	DefaultPartitions   int
+	MaxConnections      int // 0 is unlimited
+	MaxConnectionsPerIP int // 0 is unlimited
+	AuthTimeout         time.Duration
+	MaxRequestBytes     int64
+	PlainUsers          []Credential
+}
+
+// Credential is one static user of SASL PLAIN: the user name is the tenant that it acts for.
+type Credential struct {
+	Tenant   string
+	Password string
+}
+
+// TLSConfig is the server certificate of the client listeners.
+type TLSConfig struct {
+	CertFile, KeyFile, ClientCAFile string
+	RequireCert                     bool
+}
+
+// StorageConfig is the log's part of Config; topic configurations override what has a Kafka name.
+type StorageConfig struct {
+	SyncMode                  string // none, periodic, on_commit
+	SyncInterval              time.Duration
+	SegmentBytes              int64
+	RetentionBytes            int64         // -1 unlimited
+	Retention                 time.Duration // negative unlimited
+	RetentionInterval         time.Duration
+	IndexSpacingBytes         int64
+	Preallocate               bool
+	VerifyAllOnOpen           bool
+	RepairChecksumTail        bool
+	CompactionBytesPerSec     int64 // 0 unlimited
+	ProducersPerShard         int
+	ProducerExpiry            time.Duration
+	HotTailBytes              int64
+	MaxOpenFiles              int // 0 derives it from the process limit
+	SyncWorkers, OpenParallel int
+}
