@@ -21,7 +21,7 @@ func NewBuilder(base *Image) *Builder {
 		version: base.version, clusterID: base.clusterID,
 		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces,
 		byName: base.byName, byID: base.byID, partitions: base.partitions,
-		nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
+		deleted: base.deleted, nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
 		defaults: base.defaults,
 	}}
 }
@@ -101,8 +101,18 @@ func (b *Builder) PutTopic(t *Topic) error {
 	return nil
 }
 
-// DeleteTopic removes a topic that Current has.
+// DeleteTopic removes a topic that Current has. Call Remember for those that clients deleted.
 func (b *Builder) DeleteTopic(t *Topic) { b.replace(t, nil) }
+
+// Remember notes deleted topic ids, in order, so that a node that was away removes their files. The oldest beyond MaxRemembered
+// are forgotten.
+func (b *Builder) Remember(deleted []ids.TopicID) {
+	all := slices.Concat(b.m.deleted, deleted)
+	if n := len(all) - MaxRemembered; n > 0 {
+		all = slices.Clone(all[n:])
+	}
+	b.m.deleted = all
+}
 
 func (b *Builder) replace(old, t *Topic) {
 	key := t

@@ -139,10 +139,21 @@ func intDef(name, def string, low, high int64, field func(*TopicConfig) *int32, 
 }
 
 func longDef(name, def string, low int64, field func(*TopicConfig) *int64, doc string, synonyms ...Synonym) ConfigDef {
+	d := wideIntDef(name, def, low, math.MaxInt64, field, doc, synonyms...)
+	d.Type = TypeLong
+	return d
+}
+
+// wideIntDef is a 32-bit configuration that is kept in 64 bits, where the sums are done in 64.
+func wideIntDef(name, def string, low, high int64, field func(*TopicConfig) *int64, doc string, synonyms ...Synonym) ConfigDef {
 	return ConfigDef{
-		Name: name, Type: TypeLong, Default: def, Doc: doc, Synonyms: synonyms,
+		Name: name, Type: TypeInt, Default: def, Doc: doc, Synonyms: synonyms,
 		set: func(c *TopicConfig, value string) (string, error) {
-			v, err := parseInt(value, 64, low, math.MaxInt64)
+			bits := 64
+			if high == maxInt32 {
+				bits = 32
+			}
+			v, err := parseInt(value, bits, low, high)
 			if err != nil {
 				return "", err
 			}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -97,7 +96,7 @@ var topicConfigs = []ConfigDef{
 	longDef("retention.ms", "604800000", -1, func(c *TopicConfig) *int64 { return &c.RetentionMs },
 		"Time that records are kept before their segments are removed, when cleanup.policy has delete; -1 means for ever.",
 		Synonym{Name: "log.retention.ms"}, Synonym{Name: "log.retention.minutes", UnitMs: minuteMs}, Synonym{Name: "log.retention.hours", UnitMs: hourMs}),
-	intDef("segment.bytes", "1073741824", 1<<20, maxInt32, func(c *TopicConfig) *int32 { return &c.SegmentBytes },
+	wideIntDef("segment.bytes", "1073741824", 1<<20, maxInt32, func(c *TopicConfig) *int64 { return &c.SegmentBytes },
 		"Size at which a segment is sealed. Retention and compaction work on sealed segments.", Synonym{Name: "log.segment.bytes"}),
 	intDef("segment.index.bytes", "10485760", 4, maxInt32, func(c *TopicConfig) *int32 { return &c.SegmentIndexBytes },
 		"Bound of an index file's size. Index files here are written once at the seal and never padded, so it has no effect.",
@@ -123,13 +122,11 @@ func cleanupPolicyDef() ConfigDef {
 			list := splitList(value)
 			var compact, del bool
 			for _, e := range list {
-				switch {
-				case e == "compact" && !compact:
+				switch e {
+				case "compact":
 					compact = true
-				case e == "delete" && !del:
+				case "delete":
 					del = true
-				case e == "compact" || e == "delete":
-					return "", fmt.Errorf("%s appears twice", e)
 				default:
 					return "", errors.New("must be a list of compact and delete")
 				}
@@ -191,10 +188,10 @@ func ratioDef() ConfigDef {
 			if err != nil || !(v >= 0 && v <= 1) { // the negation catches NaN
 				return "", errors.New("must be a number between 0 and 1")
 			}
-			c.MinCleanableRatio = v
+			c.MinCleanableDirtyRatio = v
 			return formatDouble(v), nil
 		},
-		get: func(c *TopicConfig) string { return formatDouble(c.MinCleanableRatio) },
+		get: func(c *TopicConfig) string { return formatDouble(c.MinCleanableDirtyRatio) },
 	}
 }
 

@@ -29,7 +29,7 @@
 //     that compare what they wrote with what they read otherwise plan a change for ever.
 //   - The hash behind the index has a random seed per process. Nothing may depend on the order in which buckets are visited;
 //     listings and snapshots are sorted.
-//   - The default namespace is special only in how Kafka clients spell its topics (no prefix); see TopicName.
+//   - The default namespace is special only in how Kafka clients spell its topics (no prefix). Package kafkaproto alone translates those names.
 //
 // Sources: Apache Kafka 4.3.1 (names, types, defaults and bounds of configurations), KIP-516 (topic ids), KIP-107, KIP-1161
 // (empty cleanup.policy).

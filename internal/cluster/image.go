@@ -19,6 +19,9 @@ type Image struct {
 	byID       index
 	partitions int // over all topics
 
+	// deleted are the ids of the topics deleted last, the oldest first, at most MaxRemembered. Shared, never appended to in place.
+	deleted []ids.TopicID
+
 	nextBroker     ids.BrokerID
 	nextProducerID int64
 
@@ -146,6 +149,12 @@ func (m *Image) TopicByID(id ids.TopicID) *Topic {
 	}
 	return nil
 }
+
+// WasDeleted reports whether id was a topic that was deleted, as far as that is remembered: the last MaxRemembered deletions.
+func (m *Image) WasDeleted(id ids.TopicID) bool { return slices.Contains(m.deleted, id) }
+
+// Deleted returns the remembered deletions, the oldest first. Shared: do not write to it.
+func (m *Image) Deleted() []ids.TopicID { return m.deleted }
 
 // TopicCount is the number of topics over all tenants.
 func (m *Image) TopicCount() int { return m.byID.n }

@@ -12,6 +12,7 @@ const (
 	MaxTopicLength        = 249 // "<namespace>.<stream>", or the stream alone in the default namespace
 	MaxPartitionsPerTopic = 100_000
 	MaxPartitions         = 1_000_000 // in the whole cluster
+	MaxRemembered         = 16_384    // deleted topic ids that an image still knows
 	MaxOverrides          = 128       // configurations set on one topic
 	MaxOverrideLength     = 8 << 10   // bytes of one configuration's value
 )
@@ -72,45 +73,4 @@ func clip(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
-}
-
-// ParseTopicName splits the name a Kafka client uses into namespace and stream, at the first dot; a name without a dot lives in
-// defaultNamespace. Errors: errcode.InvalidTopic, also for a name that spells out the default namespace, which would
-// give one topic two names.
-func ParseTopicName(topic, defaultNamespace string) (namespace, stream string, err error) {
-	namespace, stream, dotted := strings.Cut(topic, ".")
-	if !dotted {
-		namespace, stream = defaultNamespace, topic
-	}
-	if topic == "." || topic == ".." || len(topic) > MaxTopicLength {
-		return "", "", ValidateStreamName(defaultNamespace, topic)
-	}
-	if dotted {
-		if err := ValidateName("namespace", namespace); err != nil {
-			return "", "", err
-		}
-		if namespace == defaultNamespace {
-			return "", "", errcode.Newf(errcode.InvalidTopic,
-				"topic %q: streams of the default namespace are named without it: %q", clip(topic), clip(stream))
-		}
-	}
-	if err := ValidateStreamName(namespace, stream); err != nil {
-		return "", "", err
-	}
-	return namespace, stream, nil
-}
-
-// TopicName is the name under which Kafka clients know a stream, "" when they cannot name it: a namespace with a dot, or a stream
-// with a dot in the default namespace.
-func TopicName(namespace, stream, defaultNamespace string) string {
-	if namespace == defaultNamespace {
-		if strings.IndexByte(stream, '.') >= 0 {
-			return ""
-		}
-		return stream
-	}
-	if strings.IndexByte(namespace, '.') >= 0 || len(namespace)+1+len(stream) > MaxTopicLength {
-		return ""
-	}
-	return namespace + "." + stream
 }

@@ -19,27 +19,27 @@ type TopicConfig struct {
 	CompressionLZ4Level  int32  // compression.lz4.level
 	CompressionZstdLevel int32  // compression.zstd.level
 
-	DeleteRetentionMs     int64   // delete.retention.ms
-	MinCompactionLagMs    int64   // min.compaction.lag.ms
-	MaxCompactionLagMs    int64   // max.compaction.lag.ms
-	MinCleanableRatio     float64 // min.cleanable.dirty.ratio
-	FileDeleteDelayMs     int64   // file.delete.delay.ms
-	SyncMessages          int64   // flush.messages
-	SyncMs                int64   // flush.ms
-	IndexIntervalBytes    int32   // index.interval.bytes
-	MaxMessageBytes       int32   // max.message.bytes: the largest batch as stored
-	LogAppendTime         bool    // message.timestamp.type is LogAppendTime
-	TimestampBeforeMaxMs  int64   // message.timestamp.before.max.ms
-	TimestampAfterMaxMs   int64   // message.timestamp.after.max.ms
-	MinInSyncReplicas     int32   // min.insync.replicas
-	Preallocate           bool    // preallocate
-	RetentionBytes        int64   // retention.bytes, a partition; -1 unlimited
-	RetentionMs           int64   // retention.ms; -1 unlimited
-	SegmentBytes          int32   // segment.bytes
-	SegmentMs             int64   // segment.ms
-	SegmentJitterMs       int64   // segment.jitter.ms
-	SegmentIndexBytes     int32   // segment.index.bytes
-	UncleanLeaderElection bool    // unclean.leader.election.enable; accepted and shown, never acted on
+	DeleteRetentionMs      int64   // delete.retention.ms
+	MinCompactionLagMs     int64   // min.compaction.lag.ms
+	MaxCompactionLagMs     int64   // max.compaction.lag.ms
+	MinCleanableDirtyRatio float64 // min.cleanable.dirty.ratio
+	FileDeleteDelayMs      int64   // file.delete.delay.ms
+	SyncMessages           int64   // flush.messages
+	SyncMs                 int64   // flush.ms
+	IndexIntervalBytes     int32   // index.interval.bytes
+	MaxMessageBytes        int32   // max.message.bytes: the largest batch as stored
+	LogAppendTime          bool    // message.timestamp.type is LogAppendTime
+	TimestampBeforeMaxMs   int64   // message.timestamp.before.max.ms
+	TimestampAfterMaxMs    int64   // message.timestamp.after.max.ms
+	MinInSyncReplicas      int32   // min.insync.replicas
+	Preallocate            bool    // preallocate
+	RetentionBytes         int64   // retention.bytes, a partition; -1 unlimited
+	RetentionMs            int64   // retention.ms; -1 unlimited
+	SegmentBytes           int64   // segment.bytes
+	SegmentMs              int64   // segment.ms
+	SegmentJitterMs        int64   // segment.jitter.ms
+	SegmentIndexBytes      int32   // segment.index.bytes
+	UncleanLeaderElection  bool    // unclean.leader.election.enable; accepted and shown, never acted on
 
 	LocalRetentionBytes   int64 // local.retention.bytes; -2 means as retention.bytes. There is no other tier.
 	LocalRetentionMs      int64 // local.retention.ms; -2 means as retention.ms
@@ -51,6 +51,39 @@ type TopicConfig struct {
 	FollowerThrottled string // follower.replication.throttled.replicas, as written
 
 	Consistency Consistency // felix.consistency; ConsistencyDefault: by replication factor
+}
+
+// Codec is the codec in which batches are stored, as the batch header numbers it (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd). keep
+// means that batches stay as the producer sent them, whatever codec says.
+func (c *TopicConfig) Codec() (codec int8, keep bool) {
+	switch c.CompressionType {
+	case "uncompressed":
+		return 0, false
+	case "gzip":
+		return 1, false
+	case "snappy":
+		return 2, false
+	case "lz4":
+		return 3, false
+	case "zstd":
+		return 4, false
+	default:
+		return 0, true
+	}
+}
+
+// CodecLevel is the level for batches that are compressed here in the codec of Codec; 0 for the codecs that have none.
+func (c *TopicConfig) CodecLevel() int {
+	switch c.CompressionType {
+	case "gzip":
+		return int(c.CompressionGzipLevel)
+	case "lz4":
+		return int(c.CompressionLZ4Level)
+	case "zstd":
+		return int(c.CompressionZstdLevel)
+	default:
+		return 0
+	}
 }
 
 // DefaultTopicConfig is the built-in configuration: every value as Apache Kafka's default.
