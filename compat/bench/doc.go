@@ -1,0 +1,18 @@
+// Command bench compares Felix with Apache Kafka on one machine: the rows P1 to P8 of the project's speed and memory figures.
+//
+//	bench [flags]    run rows, write results/<time>.json and the tables of docs/benchmarks.md
+//	bench report     write the tables again from the results at hand
+//	bench load       internal: one client process, see package load
+//	bench null       internal: the throw-away server, see package null
+//
+// Each trial starts a fresh server process on a fresh data directory (rows that read start it on a copy-free, kept one), drives it
+// from a fresh client process, and takes turns: Kafka, Felix, throw-away server, Kafka, ... The table shows medians.
+//
+// Non-obvious:
+//   - Kafka's JVM is warmed up with load before the measured part; without it, its figures are those of the interpreter.
+//   - One trial writes less than 2 GiB, since the kernel starts to throttle writers by dirty pages beyond that.
+//   - The server's processor time is read by the client process at the ends of the measured part, not by the harness, so that
+//     connecting, warming up and closing are left out.
+//   - franz-go keeps at most five produce requests in flight on a connection when idempotent; sixteen in flight are four clients.
+//   - After each produce trial the log's end offsets must equal the records sent: a fast server that loses records fails.
+package main

@@ -1,0 +1,5 @@
+package main
+
+import "context"
+
+func (b *bench) p5(context.Context) error { return nil }
