@@ -22,6 +22,7 @@ func consumer(req agent.Request) (*kafka.Consumer, error) {
 		"enable.partition.eof": true,
 		"auto.offset.reset":    "error",
 		"check.crcs":           true,
+		"fetch.wait.max.ms":    20, // the end of a partition is reported after an empty fetch
 	}))
 	if err != nil {
 		return nil, fmt.Errorf("consumer: %w", err)

@@ -1,0 +1,16 @@
+// Package clients runs real Kafka clients against one server: kcat, franz-go, librdkafka 1.9 and 2.x through confluent-kafka-go,
+// and Apache Kafka's own Java clients and tools. PEER chooses the server (package peer): Felix, Apache Kafka or an address.
+//
+// Every test that stands for a case of spec/kafka.md section 6 carries its number (TestCase17…); a trap of section 5 that a case
+// guards is named in the comment. The outcome of each case and client goes into docs/kafka-clients.md when CLIENTS_DOCS=1: the
+// results of this peer are kept in results/<peer>.json and the page is written from the results of both peers.
+//
+// The heart is the matrix (TestCase17CodecMatrix): every client writes in each of the five codecs, the stored batches are fetched
+// raw and must carry that codec's bits, and every client reads what every other wrote, byte for byte.
+//
+// Non-obvious:
+//   - A producer may store a batch uncompressed when compressing does not make it smaller; the fixture repeats itself enough that
+//     none does, so a missing codec bit means that the client was talked out of compressing (trap 1).
+//   - One JVM serves all Java cases; the command-line tools are processes of their own, as users run them.
+//   - Order of Java metrics, kcat's missing offsets and timestamps: see driver.Features.
+package clients
