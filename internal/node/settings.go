@@ -99,7 +99,7 @@ func processSettings() []setting {
 		},
 		{
 			Key: "publish_quorum_timeout_ms", Env: "FELIX_PUBLISH_QUORUM_TIMEOUT_MS", Kind: "ms", Default: "5000",
-			Doc:  "Longest wait of an acks=all produce for its replicas; the request's own timeout_ms counts where it is shorter.",
+			Doc: "Longest wait of an acks=all produce for its replicas; the request's own timeout_ms counts where it is shorter.",
 			bind: func(c *Config) binding {
 				return durationOf(&c.QuorumTimeout, time.Millisecond, time.Millisecond, time.Hour)
 			},
@@ -111,7 +111,7 @@ func processSettings() []setting {
 		},
 		{
 			Key: "shutdown_drain_timeout_ms", Env: "FELIX_SHUTDOWN_DRAIN_TIMEOUT_MS", Kind: "ms", Default: "25000",
-			Doc:  "One budget for everything that a stop waits for; what is left then is cut off, named in the log, and the exit status is 1.",
+			Doc: "One budget for everything that a stop waits for; what is left then is cut off, named in the log, and the exit status is 1.",
 			bind: func(c *Config) binding {
 				return durationOf(&c.ShutdownDrain, time.Millisecond, time.Millisecond, time.Hour)
 			},
@@ -189,7 +189,7 @@ func kafkaSettings() []setting {
 		},
 		{
 			Key: "kafka.auth_timeout_ms", Env: "FELIX_KAFKA_AUTH_TIMEOUT_MS", Kind: "ms", Default: "10000",
-			Doc:  "Time for the TLS handshake and for the login, each; a connection that needs more is closed.",
+			Doc: "Time for the TLS handshake and for the login, each; a connection that needs more is closed.",
 			bind: func(c *Config) binding {
 				return durationOf(&c.Kafka.AuthTimeout, time.Millisecond, 100*time.Millisecond, time.Hour)
 			},

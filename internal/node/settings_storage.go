@@ -14,7 +14,7 @@ func storageSettings() []setting {
 		},
 		{
 			Key: "storage.fsync_interval_ms", Env: "FELIX_DURABLE_FSYNC_INTERVAL_MS", Kind: "ms", Default: "250",
-			Doc:  "Interval of `periodic`: what a crash of the machine can lose. 0 is refused.",
+			Doc: "Interval of `periodic`: what a crash of the machine can lose. 0 is refused.",
 			bind: func(c *Config) binding {
 				return durationOf(&c.Storage.SyncInterval, time.Millisecond, time.Millisecond, time.Hour)
 			},
@@ -36,8 +36,10 @@ func storageSettings() []setting {
 		},
 		{
 			Key: "storage.retention_interval_seconds", Env: "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS", Kind: "s", Default: "60",
-			Doc:  "How often retention and compaction look at the logs.",
-			bind: func(c *Config) binding { return durationOf(&c.Storage.RetentionInterval, time.Second, time.Second, day) },
+			Doc: "How often retention and compaction look at the logs.",
+			bind: func(c *Config) binding {
+				return durationOf(&c.Storage.RetentionInterval, time.Second, time.Second, day)
+			},
 		},
 		{
 			Key: "storage.index_spacing_bytes", Env: "FELIX_DURABLE_INDEX_SPACING_BYTES", Kind: "bytes", Default: "4096",
@@ -71,8 +73,10 @@ func storageSettings() []setting {
 		},
 		{
 			Key: "storage.producer_expiry_seconds", Env: "FELIX_PRODUCER_EXPIRY_SECONDS", Kind: "s", Default: "86400",
-			Doc:  "How long an idle idempotent producer is remembered.",
-			bind: func(c *Config) binding { return durationOf(&c.Storage.ProducerExpiry, time.Second, time.Second, century) },
+			Doc: "How long an idle idempotent producer is remembered.",
+			bind: func(c *Config) binding {
+				return durationOf(&c.Storage.ProducerExpiry, time.Second, time.Second, century)
+			},
 		},
 		{
 			Key: "storage.hot_tail_bytes", Env: "FELIX_HOT_TAIL_BYTES", Kind: "bytes", Default: "16MiB",

@@ -1,0 +1,127 @@
+package ctl
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// client is one command's connection.
+type client struct {
+	*kgo.Client
+	admin *kadm.Client
+}
+
+// connect makes a client and asks whether anybody is there, within the command's time-out. The caller closes it.
+func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
+	opts, err := a.options()
+	if err != nil {
+		return nil, err
+	}
+	kc, err := kgo.NewClient(append(opts, extra...)...)
+	if err != nil {
+		return nil, usageErrorf("%w", err)
+	}
+	c := &client{Client: kc, admin: kadm.NewClient(kc)}
+	c.admin.SetTimeoutMillis(int32(a.timeout.Milliseconds()))
+	if err := a.reach(ctx, c); err != nil {
+		kc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (a *app) options() ([]kgo.Opt, error) {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(a.brokers, ",")...),
+		kgo.ClientID("felixctl"),
+		kgo.RetryTimeout(a.timeout),
+		kgo.RecordRetries(10),
+		kgo.RecordDeliveryTimeout(a.timeout),
+	}
+	for seed := range strings.SplitSeq(a.brokers, ",") {
+		if _, _, err := net.SplitHostPort(seed); err != nil {
+			return nil, usageErrorf("--brokers %q is not host:port,host:port", a.brokers)
+		}
+	}
+	if a.tenant != "" {
+		secret, err := a.secret()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: secret}.AsMechanism()))
+	}
+	if a.useTLS || a.caFile != "" || a.serverName != "" {
+		conf, err := a.tlsConfig()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(conf))
+	}
+	return opts, nil
+}
+
+func (a *app) secret() (string, error) {
+	if a.token != "" {
+		return a.token, nil
+	}
+	text, err := os.ReadFile(a.tokenFile)
+	if err != nil {
+		return "", usageErrorf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// tlsConfig verifies the server always: there is no switch that turns it off.
+func (a *app) tlsConfig() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName}
+	if a.caFile != "" {
+		text, err := os.ReadFile(a.caFile)
+		if err != nil {
+			return nil, usageErrorf("--ca-file: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(text) {
+			return nil, usageErrorf("--ca-file: %s holds no certificate", a.caFile)
+		}
+	}
+	return conf, nil
+}
+
+// reach asks the seeds for their API versions, and turns silence into a sentence that says where nobody was and what to do.
+func (a *app) reach(ctx context.Context, c *client) error {
+	wait, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	err := c.Ping(wait)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	var refused *kerr.Error
+	if errors.As(err, &refused) {
+		return refusal("log in to "+a.brokers, err, "")
+	}
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return &statusError{status: exitUnreachable, err: fmt.Errorf("the certificate of %s is signed by nobody known here: name its authority with --ca-file", a.brokers)}
+	}
+	hint := "start one with `felix serve`, or name another with --brokers"
+	var dial *net.OpError
+	if !errors.As(err, &dial) || dial.Op != "dial" {
+		// Somebody is there and hangs up: most often one side speaks TLS and the other does not, or a login is asked for.
+		hint = "if the server uses TLS or asks for a login, give --tls or --ca-file, --tenant and --token"
+	}
+	return &statusError{status: exitUnreachable, err: fmt.Errorf("no Kafka listener answers at %s (%w): %s", a.brokers, err, hint)}
+}

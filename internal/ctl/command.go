@@ -1,0 +1,195 @@
+package ctl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is the release, set by the linker in a build of the Makefile.
+var Version = "unknown"
+
+// Process is what a process has: its arguments without the program's name, its environment, and its streams.
+type Process struct {
+	Args    []string
+	Environ []string
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+	// InTerminal and OutTerminal say that a person sits at that stream.
+	InTerminal, OutTerminal bool
+}
+
+// app is one run of a command: the process and the settings that all commands share.
+type app struct {
+	p Process
+
+	brokers    string
+	tenant     string
+	token      string
+	tokenFile  string
+	useTLS     bool
+	caFile     string
+	serverName string
+	output     string
+	asJSON     bool
+	yes        bool
+	timeout    time.Duration
+}
+
+// Main runs the felixctl command line and returns the exit status of the process. When ctx ends, the command does.
+func Main(ctx context.Context, p Process) int {
+	a := &app{p: p}
+	root := a.root()
+	root.SetArgs(p.Args)
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	status := statusOf(err)
+	a.complain(err, status)
+	return status
+}
+
+// complain tells of an error in the form that the person asked for.
+func (a *app) complain(err error, status int) {
+	text := err.Error()
+	if a.json() {
+		line, _ := json.Marshal(map[string]any{"error": text, "exit": status}) //nolint:errcheck // strings and numbers marshal
+		text = string(line)
+	} else {
+		text = "felixctl: " + text
+	}
+	_, _ = fmt.Fprintln(a.p.Err, text) //nolint:errcheck // nowhere is left to report it
+}
+
+// json says that output is for programs.
+func (a *app) json() bool { return a.asJSON || a.output == outputJSON }
+
+// Output forms of -o.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use: "felixctl", Short: "Work with the topics of a Felix server", Version: Version,
+		SilenceUsage: true, SilenceErrors: true,
+		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
+	}
+	root.SetVersionTemplate("felixctl {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageErrorf("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	env := environment(a.p.Environ)
+	f := root.PersistentFlags()
+	f.StringVar(&a.brokers, "brokers", env.or("FELIX_BROKERS", "127.0.0.1:9092"), "`host:port,...` to ask first (FELIX_BROKERS)")
+	f.StringVar(&a.tenant, "tenant", env.or("FELIX_AUTH_TENANT", ""), "tenant to log in as (FELIX_AUTH_TENANT)")
+	f.StringVar(&a.token, "token", "", "password or token of the login (FELIX_AUTH_TOKEN)")
+	f.StringVar(&a.tokenFile, "token-file", env.or("FELIX_AUTH_TOKEN_FILE", ""), "file that holds it (FELIX_AUTH_TOKEN_FILE)")
+	f.BoolVar(&a.useTLS, "tls", false, "use TLS; implied by --ca-file and --server-name")
+	f.StringVar(&a.caFile, "ca-file", env.or("FELIX_CA_FILE", ""), "certificate authority of the server, PEM (FELIX_CA_FILE)")
+	f.StringVar(&a.serverName, "server-name", env.or("FELIX_SERVER_NAME", ""), "name that the server's certificate must have (FELIX_SERVER_NAME)")
+	f.StringVarP(&a.output, "output", "o", outputTable, "`table` for people or json for programs")
+	f.BoolVar(&a.asJSON, "json", false, "the same as -o json")
+	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask before something is deleted")
+	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long to wait for the server")
+	if a.token = env["FELIX_AUTH_TOKEN"]; a.token != "" {
+		// The variable is a default that help must not print.
+		f.Lookup("token").DefValue = ""
+	}
+	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp)))
+	root.AddCommand(a.topicCommand(), a.produceCommand(), a.consumeCommand())
+	return root
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err) // a flag is named wrong in this file
+	}
+}
+
+// check refuses settings that cannot be before anything is dialled.
+func (a *app) check() error {
+	switch {
+	case a.output != outputTable && a.output != outputJSON:
+		return usageErrorf("-o %q is neither table nor json", a.output)
+	case a.timeout <= 0:
+		return usageErrorf("--timeout must be positive")
+	case (a.tenant == "") != (a.token == "" && a.tokenFile == ""):
+		return usageErrorf("a login is --tenant together with --token or --token-file")
+	}
+	return nil
+}
+
+type environ map[string]string
+
+func environment(list []string) environ {
+	env := environ{}
+	for _, kv := range list {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return env
+}
+
+func (e environ) or(name, def string) string {
+	if v := e[name]; v != "" {
+		return v
+	}
+	return def
+}
+
+// noArgs and someArgs refuse arguments with the status of a mistake on the command line.
+func noArgs(cmd *cobra.Command, args []string) error {
+	return asUsage(cobra.NoArgs(cmd, args))
+}
+
+func someArgs(low, high int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if high < 0 {
+			return asUsage(cobra.MinimumNArgs(low)(cmd, args))
+		}
+		return asUsage(cobra.RangeArgs(low, high)(cmd, args))
+	}
+}
+
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{status: exitUsage, err: err}
+}
+
+// confirm asks before something is deleted: on a terminal with [y/N], elsewhere it takes --yes.
+func (a *app) confirm(question string) error {
+	if a.yes {
+		return nil
+	}
+	if !a.p.InTerminal || !a.p.OutTerminal {
+		return usageErrorf("%s: nobody is there to ask, so say --yes", question)
+	}
+	if _, err := fmt.Fprintf(a.p.Err, "%s [y/N] ", question); err != nil {
+		return err
+	}
+	var reply string
+	if _, err := fmt.Fscanln(a.p.In, &reply); err != nil && !errors.Is(err, io.EOF) && reply == "" {
+		reply = "n" // an empty line is "no"
+	}
+	if r := strings.ToLower(reply); r != "y" && r != "yes" {
+		return &statusError{status: exitFailure, err: errors.New("not confirmed; nothing was done")}
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+// Package ctl is felixctl's commands: topics, produce and consume over the Kafka listener of a Felix server (or of Apache Kafka).
+//
+// Conventions (spec control-api.md section 12): settings come from flag, then environment; data goes to standard output and talk to
+// standard error; -o json gives every table's facts as JSON; exit status 0 success, 1 other failure, 2 arguments, 3 nobody reachable,
+// 4 refused, 5 not there; an error says what to do next.
+//
+// It owns nothing beyond one command's run: a client is made for the command and closed with it.
+//
+// Sources: spec control-api.md sections 12 and 13.1.
+//
+// Non-obvious:
+//   - franz-go is used here and nowhere else in the server's module: felixctl speaks as any client does, so that what works with it
+//     works with others. Groups are not used: consume names partitions and offsets itself.
+//   - A client library retries for minutes where a person waits for seconds: a command first asks whether anybody is there (reach),
+//     and its own deadline ends the rest.
+//   - /dev/null is a character device: a script that reads from it looks like a terminal, so a question is asked only where both
+//     input and output are terminals, and end of input is "no".
+package ctl

@@ -1,0 +1,105 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Exit statuses (spec control-api.md 12.3).
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitRefused     = 4
+	exitMissing     = 5
+)
+
+// statusError is an error with the exit status that it means.
+type statusError struct {
+	status int
+	err    error
+}
+
+// Error is the cause's sentence.
+func (e *statusError) Error() string { return e.err.Error() }
+
+// Unwrap is the cause.
+func (e *statusError) Unwrap() error { return e.err }
+
+func usageErrorf(format string, args ...any) error {
+	return &statusError{status: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func missingErrorf(format string, args ...any) error {
+	return &statusError{status: exitMissing, err: fmt.Errorf(format, args...)}
+}
+
+// statusOf chooses the exit status: the one that the error carries, or what the server or the network said.
+func statusOf(err error) int {
+	var s *statusError
+	var refusal *kerr.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &s):
+		return s.status
+	case errors.As(err, &refusal):
+		if missing(refusal) {
+			return exitMissing
+		}
+		return exitRefused
+	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
+		return exitUnreachable
+	default:
+		return exitFailure
+	}
+}
+
+func missing(e *kerr.Error) bool {
+	return errors.Is(e, kerr.UnknownTopicOrPartition) || errors.Is(e, kerr.UnknownTopicID)
+}
+
+// refusal is what a server said no to, with its own sentence where it gave one, and what to do about it.
+func refusal(what string, err error, message string) error {
+	if err == nil {
+		return nil
+	}
+	text := message
+	var k *kerr.Error
+	if errors.As(err, &k) {
+		if text == "" {
+			text = k.Description
+		}
+		text = fmt.Sprintf("%s (%s)", text, k.Message)
+	} else if text == "" {
+		text = err.Error()
+	}
+	if advice := adviceFor(err); advice != "" {
+		text += ": " + advice
+	}
+	return &statusError{status: statusOf(err), err: fmt.Errorf("%s: %s", what, text)}
+}
+
+// adviceFor is the next step for failures that people meet often; empty when there is none to give.
+func adviceFor(err error) string {
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return "see felixctl topic list, or make it with felixctl topic create"
+	case errors.Is(err, kerr.TopicAlreadyExists):
+		return "use --if-not-exists if that is fine"
+	case errors.Is(err, kerr.InvalidReplicationFactor):
+		return "a replication factor is at most the number of nodes"
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return "check --tenant and --token"
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return "the login has no right to it"
+	case errors.Is(err, kerr.MessageTooLarge):
+		return "raise the topic's max.message.bytes (felixctl topic config NAME --set max.message.bytes=N)"
+	default:
+		return ""
+	}
+}

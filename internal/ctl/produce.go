@@ -1,0 +1,320 @@
+package ctl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// maxLineBytes bounds one line of input; a longer record is sent with --whole.
+const maxLineBytes = 16 << 20
+
+// progressEvery is the pause between two lines of progress on long work.
+const progressEvery = 2 * time.Second
+
+// produceFlags are the settings of one produce command.
+type produceFlags struct {
+	key, keyDelim, file, compression, acks string
+	headers                                []string
+	partition                              int32
+	count                                  int
+	whole, null                            bool
+}
+
+func (a *app) produceCommand() *cobra.Command {
+	var f produceFlags
+	produce := &cobra.Command{
+		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: someArgs(1, 2),
+		Long: `Write one record with the message, or one for each line of standard input or of --file. Every record is written exactly once,
+in order within its partition, and the command ends when the server has acknowledged all of them.`,
+		Example: `  felixctl produce greetings hello --key anna
+  printf 'a:1\nb:2\n' | felixctl produce pairs --key-delim :
+  felixctl produce images --file cat.png --whole`,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.completeTopics(cmd, args, prefix)
+		},
+	}
+	fl := produce.Flags()
+	fl.StringVarP(&f.key, "key", "k", "", "key of every record")
+	fl.StringVarP(&f.keyDelim, "key-delim", "K", "", "text that separates key and value in each line")
+	fl.StringArrayVarP(&f.headers, "header", "H", nil, "header `name=value`; may be repeated")
+	fl.Int32VarP(&f.partition, "partition", "p", -1, "partition; -1 chooses by key, or else any")
+	fl.StringVarP(&f.file, "file", "f", "", "read records from this file")
+	fl.BoolVar(&f.whole, "whole", false, "the whole input is one record, not one a line")
+	fl.BoolVar(&f.null, "null", false, "the value is null (a tombstone where the topic is compacted); needs --key")
+	fl.IntVar(&f.count, "count", 1, "write each record this many times")
+	fl.StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
+	fl.StringVar(&f.acks, "acks", "all", "wait for all replicas, 1 (the leader) or 0 (nobody)")
+	must(produce.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions(slices.Sorted(mapKeys(codecs)), cobra.ShellCompDirectiveNoFileComp)))
+	must(produce.RegisterFlagCompletionFunc("acks", cobra.FixedCompletions([]string{"all", "1", "0"}, cobra.ShellCompDirectiveNoFileComp)))
+	produce.RunE = func(cmd *cobra.Command, args []string) error { return a.produce(cmd, f, args) }
+	return produce
+}
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func mapKeys[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// options are the client options that the flags ask for; it refuses combinations that cannot be.
+func (f *produceFlags) options(topic string, hasMessage bool) ([]kgo.Opt, error) {
+	codec, ok := codecs[f.compression]
+	switch {
+	case !ok:
+		return nil, usageErrorf("--compression %q is none of none, gzip, snappy, lz4, zstd", f.compression)
+	case f.count < 1:
+		return nil, usageErrorf("--count must be at least 1")
+	case hasMessage && (f.file != "" || f.whole || f.null):
+		return nil, usageErrorf("a message on the command line goes without --file, --whole and --null")
+	case f.null && (f.key == "" || f.file != "" || f.whole):
+		return nil, usageErrorf("--null writes one record without a value: give --key, and neither --file nor --whole")
+	case f.key != "" && f.keyDelim != "":
+		return nil, usageErrorf("--key and --key-delim exclude each other")
+	}
+	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(0)}
+	if f.partition >= 0 {
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	switch f.acks {
+	case "all":
+	case "1":
+		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	case "0":
+		opts = append(opts, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
+	default:
+		return nil, usageErrorf("--acks %q is none of all, 1, 0", f.acks)
+	}
+	return opts, nil
+}
+
+func (a *app) produce(cmd *cobra.Command, f produceFlags, args []string) error {
+	opts, err := f.options(args[0], len(args) > 1)
+	if err != nil {
+		return err
+	}
+	headers, err := parseHeaders(f.headers)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	c, err := a.connect(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+
+	// An interrupt stops the reading; what was read is still delivered.
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	w := &writer{ctx: sending, client: c, flags: &f, headers: headers, tally: tally{topic: args[0], spans: map[int32]*offsetSpan{}}, app: a}
+	readErr := a.eachRecord(ctx, &f, args[1:], w.send)
+	delivered := c.Client.Flush(sending)
+	if err := errors.Join(readErr, delivered, w.tally.failure()); err != nil {
+		return errors.Join(w.tally.report(a), err)
+	}
+	return w.tally.report(a)
+}
+
+// eachRecord calls send for each record that the flags and the input make.
+func (a *app) eachRecord(ctx context.Context, f *produceFlags, message []string, send func(line []byte, null bool) error) error {
+	switch {
+	case f.null:
+		return send(nil, true)
+	case len(message) > 0:
+		return send([]byte(message[0]), false)
+	}
+	in := a.p.In
+	if f.file != "" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return usageErrorf("--file: %w", err)
+		}
+		defer file.Close()
+		in = file
+	} else if a.p.InTerminal {
+		a.say("one record a line; end with Ctrl-D")
+	}
+	if f.whole {
+		all, err := io.ReadAll(in)
+		if err != nil {
+			return err
+		}
+		return send(all, false)
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
+	for lines.Scan() {
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := send(bytes.Clone(lines.Bytes()), false); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read records (a line holds at most %d bytes; --whole sends larger ones): %w", maxLineBytes, err)
+	}
+	return nil
+}
+
+func parseHeaders(list []string) ([]kgo.RecordHeader, error) {
+	out := make([]kgo.RecordHeader, 0, len(list))
+	for _, kv := range list {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usageErrorf("--header %q is not name=value", kv)
+		}
+		out = append(out, kgo.RecordHeader{Key: k, Value: []byte(v)})
+	}
+	return out, nil
+}
+
+// writer hands records to the client and counts what came of them.
+type writer struct {
+	ctx     context.Context //nolint:containedctx // one command's delivery, which outlives the reading
+	client  *client
+	flags   *produceFlags
+	headers []kgo.RecordHeader
+	tally   tally
+	app     *app
+	told    time.Time
+}
+
+func (w *writer) send(line []byte, null bool) error {
+	var key []byte
+	if w.flags.key != "" {
+		key = []byte(w.flags.key)
+	}
+	if w.flags.keyDelim != "" {
+		k, v, ok := bytes.Cut(line, []byte(w.flags.keyDelim))
+		if !ok {
+			return usageErrorf("a line has no %q between key and value: %.60q", w.flags.keyDelim, line)
+		}
+		key, line = k, v
+	}
+	if line == nil && !null {
+		line = []byte{}
+	}
+	for range w.flags.count {
+		if err := w.tally.failure(); err != nil {
+			return nil //nolint:nilerr // the failure is reported once, by the tally
+		}
+		w.client.Produce(w.ctx, &kgo.Record{Key: key, Value: line, Headers: w.headers, Partition: max(w.flags.partition, 0)}, w.tally.done)
+	}
+	if now := time.Now(); now.Sub(w.told) > progressEvery {
+		if !w.told.IsZero() {
+			w.app.say("%d records acknowledged", w.tally.count())
+		}
+		w.told = now
+	}
+	return nil
+}
+
+// tally counts acknowledged records, from the client's callbacks.
+type tally struct {
+	topic string
+
+	mu    sync.Mutex
+	n     int
+	first error
+	spans map[int32]*offsetSpan
+}
+
+// offsetSpan is the range of offsets that one partition got.
+type offsetSpan struct {
+	Partition int32 `json:"partition"`
+	Records   int   `json:"records"`
+	First     int64 `json:"first_offset"` // -1 when the acknowledgement carried none
+	Last      int64 `json:"last_offset"`
+}
+
+func (t *tally) done(r *kgo.Record, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		if t.first == nil {
+			t.first = refusal("produce to "+t.topic, err, "")
+		}
+		return
+	}
+	t.n++
+	s := t.spans[r.Partition]
+	if s == nil {
+		s = &offsetSpan{Partition: r.Partition, First: r.Offset, Last: r.Offset}
+		t.spans[r.Partition] = s
+	}
+	s.Records++
+	s.First, s.Last = min(s.First, r.Offset), max(s.Last, r.Offset)
+}
+
+func (t *tally) failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.first
+}
+
+func (t *tally) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+func (t *tally) report(a *app) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]offsetSpan, 0, len(t.spans))
+	for _, s := range t.spans {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(x, y offsetSpan) int { return int(x.Partition - y.Partition) })
+	if a.json() {
+		return a.emit(map[string]any{"topic": t.topic, "published": t.n, "offsets": list}, nil, nil)
+	}
+	if _, err := fmt.Fprintf(a.p.Out, "%d record%s to %s\n", t.n, plural(t.n), t.topic); err != nil {
+		return err
+	}
+	for _, s := range list {
+		where := fmt.Sprintf("offset %d", s.First)
+		if s.Last > s.First {
+			where = fmt.Sprintf("offsets %d to %d", s.First, s.Last)
+		}
+		if s.First < 0 {
+			where = "offset not told (acks 0)"
+		}
+		if _, err := fmt.Fprintf(a.p.Out, "  partition %d: %s\n", s.Partition, where); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}

@@ -1,0 +1,351 @@
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func (a *app) topicCommand() *cobra.Command {
+	topic := &cobra.Command{
+		Use: "topic", Aliases: []string{"topics"}, Short: "List, create, describe, delete and configure topics",
+		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	topic.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicDelete(), a.topicConfig())
+	return topic
+}
+
+// topicRow is one topic of a listing. Numbers that the server did not give are -1.
+type topicRow struct {
+	Name       string `json:"name"`
+	ID         string `json:"id"`
+	Partitions int    `json:"partitions"`
+	Replicas   int    `json:"replicas"`
+	Records    int64  `json:"records"`
+	Bytes      int64  `json:"bytes"`
+}
+
+func (a *app) topicList() *cobra.Command {
+	var internal bool
+	list := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List topics", Args: noArgs,
+		Long: `List topics with the offsets that they span (compacted topics hold fewer records than that) and their size on disk.`,
+	}
+	list.Flags().BoolVar(&internal, "internal", false, "internal topics too")
+	list.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+		defer cancel()
+		c, err := a.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		details, err := c.admin.ListTopicsWithInternal(ctx)
+		if err != nil {
+			return refusal("list topics", err, "")
+		}
+		if !internal {
+			details.FilterInternal()
+		}
+		rows, err := c.summarize(ctx, details)
+		if err != nil {
+			return err
+		}
+		table := make([][]string, len(rows))
+		for i, r := range rows {
+			table[i] = []string{r.Name, fmt.Sprint(r.Partitions), fmt.Sprint(r.Replicas), orDash(r.Records), sizeOf(r.Bytes)}
+		}
+		return a.emit(rows, []string{"NAME", "PARTITIONS", "REPLICAS", "OFFSETS", "SIZE"}, table)
+	}
+	return list
+}
+
+// summarize adds offsets and sizes to the details, sorted by name.
+func (c *client) summarize(ctx context.Context, details kadm.TopicDetails) ([]topicRow, error) {
+	rows := make([]topicRow, 0, len(details))
+	if len(details) == 0 {
+		return rows, nil
+	}
+	spans, err := c.spans(ctx, details.Names())
+	if err != nil {
+		return nil, err
+	}
+	sizes := c.sizes(ctx, details)
+	for _, t := range details.Sorted() {
+		row := topicRow{Name: t.Topic, ID: t.ID.String(), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Bytes: -1}
+		for p := range t.Partitions {
+			s := spans[partitionKey{t.Topic, p}]
+			if s.err != nil {
+				row.Records = -1
+				break
+			}
+			row.Records += s.end - s.start
+		}
+		if sizes != nil {
+			row.Bytes = 0
+			for p := range t.Partitions {
+				row.Bytes += sizes[partitionKey{t.Topic, p}]
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+type partitionKey struct {
+	topic     string
+	partition int32
+}
+
+// span is the range of offsets that a partition holds, or why it is not known.
+type span struct {
+	start, end int64
+	err        error
+}
+
+// spans asks for the first offset and the high watermark of every partition of the topics.
+func (c *client) spans(ctx context.Context, topics []string) (map[partitionKey]span, error) {
+	starts, err := c.admin.ListStartOffsets(ctx, topics...)
+	if err != nil && len(starts) == 0 {
+		return nil, refusal("list offsets", err, "")
+	}
+	ends, err := c.admin.ListEndOffsets(ctx, topics...)
+	if err != nil && len(ends) == 0 {
+		return nil, refusal("list offsets", err, "")
+	}
+	out := map[partitionKey]span{}
+	starts.Each(func(o kadm.ListedOffset) {
+		out[partitionKey{o.Topic, o.Partition}] = span{start: o.Offset, err: o.Err}
+	})
+	ends.Each(func(o kadm.ListedOffset) {
+		key := partitionKey{o.Topic, o.Partition}
+		s, ok := out[key]
+		if !ok {
+			s.err = errors.New("the first offset is not known")
+		}
+		s.end = o.Offset
+		if s.err == nil {
+			s.err = o.Err
+		}
+		out[key] = s
+	})
+	return out, nil
+}
+
+// sizes asks for bytes on disk; nil when the server does not tell (no right to it, or a server without that request).
+func (c *client) sizes(ctx context.Context, details kadm.TopicDetails) map[partitionKey]int64 {
+	set := kadm.TopicsSet{}
+	for _, t := range details {
+		for p := range t.Partitions {
+			set.Add(t.Topic, p)
+		}
+	}
+	dirs, err := c.admin.DescribeAllLogDirs(ctx, set)
+	if err != nil {
+		return nil
+	}
+	out := map[partitionKey]int64{}
+	failed := false
+	dirs.Each(func(d kadm.DescribedLogDir) {
+		failed = failed || d.Err != nil
+		d.Topics.Each(func(p kadm.DescribedLogDirPartition) { out[partitionKey{p.Topic, p.Partition}] += p.Size })
+	})
+	if failed {
+		return nil
+	}
+	return out
+}
+
+func (a *app) topicCreate() *cobra.Command {
+	var partitions int32
+	var replicas int16
+	var configs []string
+	var ifNotExists bool
+	create := &cobra.Command{
+		Use: "create NAME...", Short: "Create topics", Args: someArgs(1, -1),
+		Example: "  felixctl topic create orders --partitions 4 --config retention.ms=86400000",
+	}
+	create.Flags().Int32VarP(&partitions, "partitions", "p", -1, "number of partitions; -1 is the server's default")
+	create.Flags().Int16VarP(&replicas, "replicas", "r", -1, "number of replicas; -1 is the server's default")
+	create.Flags().StringArrayVarP(&configs, "config", "c", nil, "topic configuration `name=value`; may be repeated")
+	create.Flags().BoolVar(&ifNotExists, "if-not-exists", false, "a topic that exists is no error")
+	create.RunE = func(cmd *cobra.Command, names []string) error {
+		values, err := parseConfigs(configs)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+		defer cancel()
+		c, err := a.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		made, err := c.admin.CreateTopics(ctx, partitions, replicas, values, names...)
+		if err != nil {
+			return refusal("create topics", err, "")
+		}
+		return a.reportCreated(made, names, ifNotExists)
+	}
+	return create
+}
+
+// created is one line of topic create.
+type created struct {
+	Name       string `json:"name"`
+	ID         string `json:"id,omitempty"`
+	Partitions int32  `json:"partitions,omitempty"`
+	Replicas   int16  `json:"replicas,omitempty"`
+	Created    bool   `json:"created"`
+	Error      string `json:"error,omitempty"`
+}
+
+func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNotExists bool) error {
+	var failed error
+	out := make([]created, 0, len(names))
+	rows := make([][]string, 0, len(names))
+	for _, name := range names {
+		r, ok := made[name]
+		if !ok {
+			r.Err = errors.New("the server's answer does not mention the topic")
+		}
+		line := created{Name: name}
+		result := "created"
+		switch {
+		case r.Err == nil:
+			line.ID, line.Created = r.ID.String(), true
+			line.Partitions, line.Replicas = max(r.NumPartitions, 0), max(r.ReplicationFactor, 0)
+		case ifNotExists && errors.Is(r.Err, kerr.TopicAlreadyExists):
+			result = "exists"
+		default:
+			err := refusal("create topic "+name, r.Err, r.ErrMessage)
+			line.Error, result = err.Error(), "failed"
+			failed = errors.Join(failed, err)
+		}
+		out = append(out, line)
+		rows = append(rows, []string{name, fmt.Sprint(line.Partitions), fmt.Sprint(line.Replicas), result})
+	}
+	return errors.Join(a.emit(out, []string{"NAME", "PARTITIONS", "REPLICAS", "RESULT"}, rows), failed)
+}
+
+func parseConfigs(list []string) (map[string]*string, error) {
+	out := map[string]*string{}
+	for _, kv := range list {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, usageErrorf("%q is not name=value", kv)
+		}
+		out[k] = &v
+	}
+	return out, nil
+}
+
+func (a *app) topicDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: someArgs(1, -1),
+		ValidArgsFunction: a.completeTopics,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			ctx := cmd.Context()
+			c, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			details, err := c.topics(ctx, names)
+			if err != nil {
+				return err
+			}
+			rows, err := c.summarize(ctx, details)
+			if err != nil {
+				return err
+			}
+			var records int64
+			for _, r := range rows {
+				records += max(r.Records, 0)
+			}
+			if err := a.confirm(fmt.Sprintf("Delete %s with %d records for good?", strings.Join(names, ", "), records)); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(ctx, a.timeout)
+			defer cancel()
+			gone, err := c.admin.DeleteTopics(ctx, names...)
+			if err != nil {
+				return refusal("delete topics", err, "")
+			}
+			return a.reportDeleted(gone, names)
+		},
+	}
+}
+
+func (a *app) reportDeleted(gone kadm.DeleteTopicResponses, names []string) error {
+	type deleted struct {
+		Name    string `json:"name"`
+		Deleted bool   `json:"deleted"`
+		Error   string `json:"error,omitempty"`
+	}
+	var failed error
+	out := make([]deleted, 0, len(names))
+	rows := make([][]string, 0, len(names))
+	for _, name := range names {
+		r, ok := gone[name]
+		if !ok {
+			r.Err = errors.New("the server's answer does not mention the topic")
+		}
+		line := deleted{Name: name, Deleted: r.Err == nil}
+		result := "deleted"
+		if r.Err != nil {
+			err := refusal("delete topic "+name, r.Err, r.ErrMessage)
+			line.Error, result = err.Error(), "failed"
+			failed = errors.Join(failed, err)
+		}
+		out = append(out, line)
+		rows = append(rows, []string{name, result})
+	}
+	return errors.Join(a.emit(out, []string{"NAME", "RESULT"}, rows), failed)
+}
+
+// topics returns the details of named topics, all of which must exist.
+func (c *client) topics(ctx context.Context, names []string) (kadm.TopicDetails, error) {
+	details, err := c.admin.ListTopicsWithInternal(ctx, names...)
+	if err != nil {
+		return nil, refusal("look up topics", err, "")
+	}
+	for _, name := range names {
+		t, ok := details[name]
+		switch {
+		case !ok || errors.Is(t.Err, kerr.UnknownTopicOrPartition):
+			return nil, missingErrorf("topic %q does not exist: see felixctl topic list, or make it with felixctl topic create %s", name, name)
+		case t.Err != nil:
+			return nil, refusal("look up topic "+name, t.Err, "")
+		}
+	}
+	return details, nil
+}
+
+// completeTopics completes topic names from the server.
+func (a *app) completeTopics(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+	defer cancel()
+	c, err := a.connect(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	details, err := c.admin.ListTopics(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []string
+	for _, name := range details.Names() {
+		if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
+			out = append(out, name)
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

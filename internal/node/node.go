@@ -1,0 +1,185 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/internal/buf"
+	"github.com/felixlog/felix/kafkaproto"
+	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/journal"
+)
+
+// Node is a running server. Open makes it and Close ends it; everything between belongs to the parts.
+type Node struct {
+	config   Config
+	logger   *zap.Logger
+	registry *prometheus.Registry
+	metrics  *metrics
+	admin    *admin // nil when the port is off
+
+	lock       *dirLock
+	journal    *journal.Journal
+	controller *controller.Controller
+	shared     *log.Shared
+	pool       *buf.Pool
+	broker     *broker.Broker
+	kafka      *kafkaproto.Server // nil when the listener is off
+
+	addrs Addresses
+	// failed gets the first error that a listener's loop ended with; it has room for one from each.
+	failed chan error
+	wg     sync.WaitGroup
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Options say what a node runs with besides its configuration.
+type Options struct {
+	Logger *zap.Logger
+	// Began is when the process began, for the start time metric; zero leaves the metric at 0.
+	Began time.Time
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Open starts a node and returns once it serves: the listeners answer, every shard found on disk was opened or refused, and the ready
+// file is written. ctx bounds the start; cancelling it gives up and closes what was opened. The configuration must come from Load.
+//
+// The order is: lock, listeners bound (not yet answering), journal, controller, registration, broker, listeners answering. Binding
+// first costs nothing and lets a client's first connection wait in the backlog instead of being refused.
+func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	n := &Node{config: c, logger: opts.Logger.Named("node"), registry: newRegistry(), failed: make(chan error, 2)}
+	n.metrics = newMetrics(n.registry)
+	if err := n.open(ctx, opts); err != nil {
+		return nil, errors.Join(err, n.abandon(ctx))
+	}
+	if !opts.Began.IsZero() {
+		n.metrics.startSeconds.Set(opts.Now().Sub(opts.Began).Seconds())
+	}
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context, opts Options) error {
+	tuneRuntime(&n.config)
+	var err error
+	if n.lock, err = lockDir(n.config.DataDir); err != nil {
+		return err
+	}
+	if err := checkIdentity(n.config.DataDir, n.config.NodeID); err != nil {
+		return err
+	}
+	if err := n.openAdmin(ctx); err != nil {
+		return err
+	}
+	kafkaListener, err := n.bindKafka(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.openData(ctx, opts, kafkaListener); err != nil {
+		return errors.Join(err, closeListener(kafkaListener))
+	}
+	if n.admin != nil {
+		n.admin.set(serving)
+	}
+	if n.config.ReadyFile != "" {
+		return writeReady(n.config.ReadyFile, n.addrs)
+	}
+	return nil
+}
+
+func closeListener(ln net.Listener) error {
+	if ln == nil {
+		return nil
+	}
+	if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// openAdmin binds and serves the metrics port, so that probes see a node that is starting.
+func (n *Node) openAdmin(ctx context.Context) error {
+	if n.config.AdminAPI == "" {
+		return nil
+	}
+	ln, err := listen(ctx, n.config.AdminAPI)
+	if err != nil {
+		return fmt.Errorf("metrics listener: %w", err)
+	}
+	n.admin = newAdmin(n.registry, n.metrics, n.logger, isLoopback(ln.Addr().String()))
+	n.admin.serve(context.WithoutCancel(ctx), ln, n.logger)
+	n.addrs.Metrics = ln.Addr().String()
+	return nil
+}
+
+func (n *Node) bindKafka(ctx context.Context) (net.Listener, error) {
+	if n.config.Kafka.Listen == "" {
+		return nil, nil //nolint:nilnil // a listener that is off is no error
+	}
+	ln, err := listen(ctx, n.config.Kafka.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("Kafka listener: %w", err)
+	}
+	n.addrs.Kafka = ln.Addr().String()
+	return ln, nil
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(ctx, "tcp", addr)
+}
+
+// openData opens everything that holds data and lets the Kafka listener answer on ln (nil when it is off).
+func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) error {
+	clean, err := n.openJournal()
+	if err != nil {
+		return err
+	}
+	if err := n.openController(ctx); err != nil {
+		return err
+	}
+	self, err := n.register(ctx, clean)
+	if err != nil {
+		return err
+	}
+	if err := n.openBroker(self, opts.Now); err != nil {
+		return err
+	}
+	if ln != nil {
+		if err := n.serveKafka(ln, opts.Now); err != nil {
+			return err
+		}
+	}
+	// Shards are opened while the listener answers: one that a client asks for first is opened for it at once.
+	if err := n.broker.Start(ctx); err != nil {
+		return fmt.Errorf("open shards: %w", err)
+	}
+	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
+		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.Bool("clean_start", clean))
+	return nil
+}
+
+func (n *Node) path(parts ...string) string {
+	return filepath.Join(append([]string{n.config.DataDir}, parts...)...)
+}
+
+// Addrs returns the bound addresses.
+func (n *Node) Addrs() Addresses { return n.addrs }
+
+// Failed gets an error when a listener ended by itself; the node should then be closed.
+func (n *Node) Failed() <-chan error { return n.failed }

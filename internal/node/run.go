@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// RunOptions are what a process gives to Run.
+type RunOptions struct {
+	Out     io.Writer // log lines and the greeting
+	// Signals are requests to stop: the first begins the stop, each further one ends a wait of it.
+	Signals <-chan os.Signal
+	Began   time.Time // when main began
+}
+
+// Run serves until it is told to stop, and stops. It returns nil after a clean stop, an error with ErrForced after a forced one, and
+// why the node could not start or go on otherwise.
+func Run(ctx context.Context, l *Loaded, opts RunOptions) error {
+	logger, err := newLogger(&l.Config, opts.Out)
+	if err != nil {
+		return err
+	}
+	for _, w := range l.Warnings {
+		logger.Named("node").Warn(w)
+	}
+
+	// A signal during the start cancels it; the channel below then still reads as stopped.
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop, hurry := make(chan struct{}), make(chan struct{}, 1)
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { relay(opts.Signals, ended, func() { close(stop); cancel() }, hurry) })
+	defer wg.Wait()
+	defer close(ended)
+
+	n, err := Open(starting, l.Config, Options{Logger: logger, Began: opts.Began})
+	if err != nil {
+		logger.Named("node").Error("cannot start", zap.Error(err))
+		return err
+	}
+	if l.SingleNode && l.Config.LogFormat == "text" {
+		greet(opts.Out, n.Addrs(), &l.Config)
+	}
+	// What the start used and nothing needs any more goes back to the system: an idle node is small.
+	debug.FreeOSMemory()
+
+	var failed error
+	select {
+	case <-stop:
+	case <-ctx.Done():
+	case failed = <-n.Failed():
+		logger.Named("node").Error("stopping after a failure", zap.Error(failed))
+	}
+	return errors.Join(failed, n.Close(context.WithoutCancel(ctx), hurry))
+}
+
+// relay turns the first signal into a call of first, and later ones into hurry, until ended is closed.
+func relay(signals <-chan os.Signal, ended <-chan struct{}, first func(), hurry chan<- struct{}) {
+	begun := false
+	for {
+		select {
+		case <-ended:
+			return
+		case <-signals:
+		}
+		if !begun {
+			begun = true
+			first()
+			continue
+		}
+		select {
+		case hurry <- struct{}{}:
+		default: // one is waiting to be seen already
+		}
+	}
+}
+
+// greet tells a person at a terminal what they can do now.
+func greet(w io.Writer, a Addresses, c *Config) {
+	_, _ = fmt.Fprintf(w, `
+  Felix %s serves one node; data in %s.
+
+    Kafka     %s   (plaintext, no login, tenant %s)
+    metrics   http://%s/metrics, /live and /ready
+
+  Try it in another terminal:
+    echo hello | kcat -b %[3]s -P -t greetings
+    kcat -b %[3]s -C -t greetings -e
+    bin/felixctl topic list%[6]s
+
+  Ctrl-C stops it and loses nothing.
+
+`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, a.Metrics, brokersFlag(a.Kafka)) //nolint:errcheck // a greeting that nobody can read is no failure
+}
+
+// brokersFlag is what felixctl needs to find this node.
+func brokersFlag(addr string) string {
+	if addr == "127.0.0.1:9092" {
+		return ""
+	}
+	return " --brokers " + addr
+}

@@ -1,0 +1,245 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/internal/buf"
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
+	"github.com/felixlog/felix/internal/vfs"
+	"github.com/felixlog/felix/kafkaproto"
+	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/journal"
+)
+
+// What the packages ask of each other, proved where they are wired.
+var _ broker.Metadata = (*controller.Controller)(nil)
+
+// Defaults of a new cluster.
+const (
+	defaultTenant    = "default"
+	defaultNamespace = "default"
+)
+
+// openJournal opens the node's journal and takes the clean mark: from here on a crash reads as one.
+func (n *Node) openJournal() (clean bool, err error) {
+	found, err := hasEntries(n.path("shards"))
+	if err != nil {
+		return false, err
+	}
+	n.journal, err = journal.Open(vfs.OS{}, n.path("journal"), journal.Options{MarksUnknown: found, Logger: n.logger.Named("journal")})
+	if err != nil {
+		return false, fmt.Errorf("open journal: %w", err)
+	}
+	return n.journal.TakeClean(), nil
+}
+
+// hasEntries says that a directory exists and holds something.
+func hasEntries(dir string) (bool, error) {
+	d, err := os.Open(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	names, err := d.Readdirnames(1)
+	if len(names) == 0 {
+		err = nil // an empty directory reads as io.EOF
+	}
+	return len(names) > 0, errors.Join(err, d.Close())
+}
+
+// register makes sure that the cluster has a name and the configured tenants, and announces this node. It returns its number.
+func (n *Node) register(ctx context.Context, clean bool) (ids.BrokerID, error) {
+	img := n.controller.Image()
+	if img.ClusterID() == "" {
+		id, err := uuid.NewRandom()
+		if err != nil {
+			return ids.NoBroker, err
+		}
+		boot := cluster.Bootstrap{ClusterID: ids.TopicID(id).Base64(), Tenant: defaultTenant, Namespace: defaultNamespace}
+		if _, err := n.propose(ctx, boot); err != nil {
+			return ids.NoBroker, fmt.Errorf("bootstrap the cluster: %w", err)
+		}
+	}
+	if err := n.ensureTenants(ctx); err != nil {
+		return ids.NoBroker, err
+	}
+	host, port, err := n.advertised()
+	if err != nil {
+		return ids.NoBroker, err
+	}
+	res, err := n.propose(ctx, cluster.RegisterNode{ID: ids.NodeID(n.config.NodeID), KafkaHost: host, KafkaPort: port, Clean: clean})
+	if err != nil {
+		return ids.NoBroker, fmt.Errorf("register the node: %w", err)
+	}
+	return res.Node.Broker, nil
+}
+
+// propose has a command applied, and folds a refusal of the whole into the error.
+func (n *Node) propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
+	res, err := n.controller.Propose(ctx, cmd)
+	if err == nil {
+		err = res.Err
+	}
+	return res, err
+}
+
+// ensureTenants makes the tenants that the configuration lets people act for, each with the default namespace.
+func (n *Node) ensureTenants(ctx context.Context) error {
+	names := make([]string, 0, len(n.config.Kafka.PlainUsers)+1)
+	if t := n.config.Kafka.AnonymousTenant; t != "" {
+		names = append(names, t)
+	}
+	for _, u := range n.config.Kafka.PlainUsers {
+		names = append(names, u.Tenant)
+	}
+	for _, name := range names {
+		if n.controller.Image().Tenant(name) == nil {
+			if _, err := n.propose(ctx, cluster.CreateTenant{Name: name}); err != nil {
+				return fmt.Errorf("create tenant %s: %w", name, err)
+			}
+		}
+		if n.controller.Image().Namespace(name, n.config.Kafka.DefaultNamespace) == nil {
+			cmd := cluster.CreateNamespace{Tenant: name, Name: n.config.Kafka.DefaultNamespace}
+			if _, err := n.propose(ctx, cmd); err != nil {
+				return fmt.Errorf("create namespace %s of tenant %s: %w", cmd.Name, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// advertised is the address that Metadata gives to Kafka clients; "" and 0 when the listener is off.
+func (n *Node) advertised() (host string, port int32, err error) {
+	addr := n.config.Kafka.Advertise
+	if addr == "" {
+		addr = n.addrs.Kafka
+	}
+	if addr == "" {
+		return "", 0, nil
+	}
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("advertised address: %w", err)
+	}
+	number, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("advertised address %s: %w", addr, err)
+	}
+	return host, int32(number), nil
+}
+
+// openController opens the metadata: the embedded store, of which a lone member elects itself at once.
+func (n *Node) openController(ctx context.Context) error {
+	c, err := controller.Open(ctx, n.controllerOptions())
+	if err != nil {
+		return fmt.Errorf("open controller: %w", err)
+	}
+	n.controller = c
+	return nil
+}
+
+// openBroker makes the data plane; Start opens its shards.
+func (n *Node) openBroker(self ids.BrokerID, now func() time.Time) error {
+	n.pool = buf.NewPool(n.config.MemoryBudgetBytes / poolShare)
+	n.shared = n.newShared(now)
+	var err error
+	n.broker, err = broker.New(broker.Options{
+		Metadata: n.controller, Self: self, Shared: n.shared, Dir: n.path("shards"),
+		CommitOnSync:         n.config.Storage.SyncMode == "on_commit",
+		MaxDecodedBytes:      int(n.config.MaxBatchDecodedBytes),
+		MaintenanceInterval:  n.config.Storage.RetentionInterval,
+		OpenWorkers:          n.config.Storage.OpenParallel,
+		AutoCreateNamespaces: true, // a single node
+		DefaultPartitions:    int32(n.config.Kafka.DefaultPartitions),
+		Logger:               n.logger, Registerer: n.registry, Now: now,
+	})
+	if err != nil {
+		return fmt.Errorf("make broker: %w", err)
+	}
+	return nil
+}
+
+// poolShare is the part of the memory budget that buffers may keep while nobody uses them.
+const poolShare = 4
+
+func (n *Node) newShared(now func() time.Time) *log.Shared {
+	s := &n.config.Storage
+	mode := map[string]log.SyncMode{"none": log.SyncNone, "periodic": log.SyncPeriodic, "on_commit": log.SyncOnCommit}[s.SyncMode]
+	_ = mode
+	return &log.Shared{
+		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.logger.Named("log"), Now: now,
+		VerifyAllOnOpen: s.VerifyAllOnOpen, RepairChecksumTail: s.RepairChecksumTail, Preallocate: s.Preallocate,
+		MaxDecodedBytes: int(n.config.MaxBatchDecodedBytes),
+	}
+}
+
+// serveKafka lets the Kafka listener answer.
+func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
+	k := &n.config.Kafka
+	opts := kafkaproto.Options{
+		Broker: n.broker, Pool: n.pool, Logger: n.logger, Registerer: n.registry,
+		DefaultNamespace: k.DefaultNamespace, AutoCreate: k.AutoCreateTopics,
+		MaxConnections:           orUnlimited(k.MaxConnections, math.MaxInt32),
+		MaxConnectionsPerAddress: orUnlimited(k.MaxConnectionsPerIP, -1),
+		AuthTimeout:              k.AuthTimeout,
+		MaxRequestBytes:          int(k.MaxRequestBytes),
+		MemoryBudgetBytes:        n.config.MemoryBudgetBytes,
+		CommitTimeout:            n.config.QuorumTimeout,
+		Now:                      now,
+	}
+	if len(k.PlainUsers) > 0 {
+		opts.Verifier = newStaticVerifier(k.PlainUsers)
+	}
+	if k.AnonymousTenant != "" {
+		opts.Anonymous = &kafkaproto.Caller{Tenant: k.AnonymousTenant, Principal: "anonymous"}
+	}
+	if k.TLS {
+		conf, err := n.kafkaTLS(now())
+		if err != nil {
+			return err
+		}
+		opts.TLSConfig = conf
+	}
+	server, err := kafkaproto.New(opts)
+	if err != nil {
+		return fmt.Errorf("make Kafka listener: %w", err)
+	}
+	n.kafka = server
+	n.wg.Go(func() {
+		if err := server.Serve(ln); !errors.Is(err, kafkaproto.ErrServerClosed) {
+			n.failed <- fmt.Errorf("Kafka listener: %w", err)
+		}
+	})
+	return nil
+}
+
+func (n *Node) kafkaTLS(now time.Time) (*tls.Config, error) {
+	addr := n.config.Kafka.Advertise
+	if addr == "" {
+		addr = n.addrs.Kafka
+	}
+	return serverTLS(&n.config, certificateHosts(addr), now)
+}
+
+// orUnlimited turns a setting's 0, which is "unlimited", into what an option says for that.
+func orUnlimited(limit, unlimited int) int {
+	if limit == 0 {
+		return unlimited
+	}
+	return limit
+}
