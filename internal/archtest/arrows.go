@@ -39,7 +39,8 @@ var arrows = map[string][]string{
 	// The data path, each layer knowing only the one below.
 	"broker":          {"replica", "log", "log/recordbatch", "auth", "internal/peer", "internal/cluster"},
 	"replica":         {"log", "log/recordbatch", "internal/vfs", "internal/cluster"},
-	"log":             {"log/recordbatch", "internal/vfs"},
+	"log":             {"log/recordbatch", "log/journal", "internal/vfs"},
+	"log/journal":     {"internal/vfs"},
 	"log/ring":        {"log", "log/recordbatch"},
 	"log/recordbatch": {},
 
@@ -47,6 +48,7 @@ var arrows = map[string][]string{
 	"controller":           {"auth", "internal/cluster"},
 	"controller/raftstore": {"controller", "internal/peer", "internal/cluster"},
 	"controller/pgstore":   {"controller", "internal/cluster"},
+	"controller/storetest": {"controller", "internal/cluster"}, // the suite that every store passes, used by their tests
 	"controller/remote":    {"controller", "internal/peer", "internal/cluster"},
 
 	// Shared below.

@@ -137,7 +137,7 @@ func (n *Node) closeData(ctx context.Context) error {
 		}
 	}
 	if n.shared != nil {
-		failed = errors.Join(failed, n.closeShared())
+		n.shared.Syncer.Close()
 	}
 	if n.controller != nil {
 		if err := n.controller.Close(); err != nil {

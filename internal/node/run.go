@@ -15,7 +15,7 @@ import (
 
 // RunOptions are what a process gives to Run.
 type RunOptions struct {
-	Out     io.Writer // log lines and the greeting
+	Out io.Writer // log lines and the greeting
 	// Signals are requests to stop: the first begins the stop, each further one ends a wait of it.
 	Signals <-chan os.Signal
 	Began   time.Time // when main began

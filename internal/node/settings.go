@@ -5,6 +5,8 @@ import (
 	"time"
 )
 
+//go:generate go test -count=1 -run ^TestConfigurationDocument$ . -rewrite
+
 // setting is one row of the configuration table: the names a value goes by, and what it may be. docs/configuration.md is generated
 // from this table, so Doc is written for the person who sets it.
 type setting struct {

@@ -30,8 +30,8 @@ func storageSettings() []setting {
 			bind: func(c *Config) binding { return bytesOf(&c.Storage.RetentionBytes, -1, maxBytes) },
 		},
 		{
-			Key: "storage.retention_seconds", Env: "FELIX_DURABLE_RETENTION_SECONDS", Kind: "s", Default: "-1",
-			Doc:  "Age, by record timestamps, at which a segment is deleted; -1 is never. Topic configuration `retention.ms` overrides it.",
+			Key: "storage.retention_seconds", Env: "FELIX_DURABLE_RETENTION_SECONDS", Kind: "s", Default: "604800",
+			Doc:  "Age, by record timestamps, at which a segment is deleted; the default is Kafka's seven days, -1 is never. Topic configuration `retention.ms` overrides it.",
 			bind: func(c *Config) binding { return durationOf(&c.Storage.Retention, time.Second, -time.Second, century) },
 		},
 		{

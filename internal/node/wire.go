@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/controller/raftstore"
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/ids"
@@ -26,12 +25,6 @@ import (
 
 // What the packages ask of each other, proved where they are wired.
 var _ broker.Metadata = (*controller.Controller)(nil)
-
-// Defaults of a new cluster.
-const (
-	defaultTenant    = "default"
-	defaultNamespace = "default"
-)
 
 // openJournal opens the node's journal and takes the clean mark: from here on a crash reads as one.
 func (n *Node) openJournal() (clean bool, err error) {
@@ -62,19 +55,8 @@ func hasEntries(dir string) (bool, error) {
 	return len(names) > 0, errors.Join(err, d.Close())
 }
 
-// register makes sure that the cluster has a name and the configured tenants, and announces this node. It returns its number.
+// register makes the configured tenants and announces this node. It returns the node's number.
 func (n *Node) register(ctx context.Context, clean bool) (ids.BrokerID, error) {
-	img := n.controller.Image()
-	if img.ClusterID() == "" {
-		id, err := uuid.NewRandom()
-		if err != nil {
-			return ids.NoBroker, err
-		}
-		boot := cluster.Bootstrap{ClusterID: ids.TopicID(id).Base64(), Tenant: defaultTenant, Namespace: defaultNamespace}
-		if _, err := n.propose(ctx, boot); err != nil {
-			return ids.NoBroker, fmt.Errorf("bootstrap the cluster: %w", err)
-		}
-	}
 	if err := n.ensureTenants(ctx); err != nil {
 		return ids.NoBroker, err
 	}
@@ -145,7 +127,13 @@ func (n *Node) advertised() (host string, port int32, err error) {
 
 // openController opens the metadata: the embedded store, of which a lone member elects itself at once.
 func (n *Node) openController(ctx context.Context) error {
-	c, err := controller.Open(ctx, n.controllerOptions())
+	c, err := controller.Open(ctx, controller.Options{
+		Store: raftstore.Opener(raftstore.Options{Dir: n.path("raft"), Node: ids.NodeID(n.config.NodeID), Logger: n.logger, Registerer: n.registry}),
+		// The tenant that a new cluster has is the one that people use without saying so.
+		Tenant: n.config.Kafka.AnonymousTenant, Namespace: n.config.Kafka.DefaultNamespace,
+		Defaults: n.topicDefaults(),
+		Logger:   n.logger, Registerer: n.registry,
+	})
 	if err != nil {
 		return fmt.Errorf("open controller: %w", err)
 	}
@@ -153,10 +141,23 @@ func (n *Node) openController(ctx context.Context) error {
 	return nil
 }
 
+// topicDefaults are the configurations of a topic that overrides nothing: Kafka's defaults, and the node's own storage settings.
+func (n *Node) topicDefaults() *cluster.TopicConfig {
+	s := &n.config.Storage
+	c := cluster.DefaultTopicConfig()
+	c.SegmentBytes = s.SegmentBytes
+	c.RetentionBytes = s.RetentionBytes
+	c.RetentionMs = max(s.Retention.Milliseconds(), -1)
+	c.IndexIntervalBytes = int32(s.IndexSpacingBytes)
+	c.Preallocate = s.Preallocate
+	return c
+}
+
 // openBroker makes the data plane; Start opens its shards.
 func (n *Node) openBroker(self ids.BrokerID, now func() time.Time) error {
 	n.pool = buf.NewPool(n.config.MemoryBudgetBytes / poolShare)
 	n.shared = n.newShared(now)
+	n.shared.Syncer.Start()
 	var err error
 	n.broker, err = broker.New(broker.Options{
 		Metadata: n.controller, Self: self, Shared: n.shared, Dir: n.path("shards"),
@@ -180,11 +181,18 @@ const poolShare = 4
 func (n *Node) newShared(now func() time.Time) *log.Shared {
 	s := &n.config.Storage
 	mode := map[string]log.SyncMode{"none": log.SyncNone, "periodic": log.SyncPeriodic, "on_commit": log.SyncOnCommit}[s.SyncMode]
-	_ = mode
+	metrics := log.NewMetrics(n.registry)
 	return &log.Shared{
 		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.logger.Named("log"), Now: now,
 		VerifyAllOnOpen: s.VerifyAllOnOpen, RepairChecksumTail: s.RepairChecksumTail, Preallocate: s.Preallocate,
-		MaxDecodedBytes: int(n.config.MaxBatchDecodedBytes),
+		MaxDecodedBytes:          int(n.config.MaxBatchDecodedBytes),
+		MaxProducers:             s.ProducersPerShard,
+		ProducerExpiry:           s.ProducerExpiry,
+		CompactionBytesPerSecond: s.CompactionBytesPerSec,
+		Metrics:                  metrics,
+		Files:                    log.NewFileCache(s.MaxOpenFiles, metrics),
+		Tail:                     log.NewTailCache(orOff(s.HotTailBytes), n.pool, metrics),
+		Syncer:                   log.NewSyncer(mode, s.SyncInterval, s.SyncWorkers),
 	}
 }
 
@@ -242,4 +250,12 @@ func orUnlimited(limit, unlimited int) int {
 		return unlimited
 	}
 	return limit
+}
+
+// orOff turns a setting's 0, which is "off", into what an option says for that.
+func orOff(bytes int64) int64 {
+	if bytes == 0 {
+		return -1
+	}
+	return bytes
 }
