@@ -12,12 +12,15 @@ import (
 // slices in them) belongs to the image from then on and must not be written again.
 type Builder struct {
 	owner *owner
+	base  *Image
 	m     *Image
+
+	ownNamespaces bool // m.namespaces is not shared with base
 }
 
 // NewBuilder starts from base, which stays as it is.
 func NewBuilder(base *Image) *Builder {
-	return &Builder{owner: new(owner), m: &Image{
+	return &Builder{owner: new(owner), base: base, m: &Image{
 		version: base.version, clusterID: base.clusterID,
 		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces,
 		byName: base.byName, byID: base.byID, partitions: base.partitions,
@@ -33,7 +36,10 @@ func (b *Builder) Current() *Image { return b.m }
 func (b *Builder) Build(v uint64) *Image {
 	m := b.m
 	m.version = v
-	b.m, b.owner = nil, nil
+	if m.byName.root == b.base.byName.root {
+		m.listing.Store(b.base.listing.Load()) // no topic changed, so neither does their order
+	}
+	b.m, b.base, b.owner = nil, nil, nil
 	return m
 }
 
@@ -79,7 +85,10 @@ func (b *Builder) PutNamespace(n Namespace) {
 	if t := b.m.Tenant(n.Tenant); t != nil {
 		n.Tenant = t.Name // one copy of the text
 	}
-	b.m.namespaces = slices.Insert(slices.Clone(b.m.namespaces), i, &n)
+	if !b.ownNamespaces {
+		b.m.namespaces, b.ownNamespaces = slices.Clone(b.m.namespaces), true
+	}
+	b.m.namespaces = slices.Insert(b.m.namespaces, i, &n)
 }
 
 // PutTopic adds a topic or replaces the one with the same id, whose names must be the same. It fills Config from Overrides.
@@ -100,6 +109,9 @@ func (b *Builder) PutTopic(t *Topic) error {
 	b.replace(old, t)
 	return nil
 }
+
+// ReplaceTopic puts t in place of old, which Current has, where only partitions differ: the configuration is taken over as it is.
+func (b *Builder) ReplaceTopic(old, t *Topic) { b.replace(old, t) }
 
 // DeleteTopic removes a topic that Current has. Call Remember for those that clients deleted.
 func (b *Builder) DeleteTopic(t *Topic) { b.replace(t, nil) }

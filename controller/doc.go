@@ -1,0 +1,35 @@
+// Package controller is the control plane's state machine and the client's side of it: metadata commands are encoded, put in one
+// durable order by a Store, and applied by every member to the same effect.
+//
+//	controller.go  Controller: Open, Propose, Image, Changed, Close
+//	store.go       Store and Machine: what a command log must do; storetest checks it
+//	codec.go       commands to bytes and back           (format: FORMAT.md)
+//	snapshot.go    the whole metadata to bytes and back (format: FORMAT.md)
+//	state.go       applying a command; nodes, tenants, producer ids
+//	topics.go      applying commands about topics
+//	placement.go   which brokers hold a new partition
+//
+// # Invariants
+//
+//   - Applying is a pure function of the state and the command: no clock, no randomness, no iteration over a map. Two machines
+//     that apply the same commands give byte-identical snapshots.
+//   - Every check that decides whether a command may take effect is made when it is applied, so that of two concurrent creations
+//     of one name exactly one succeeds, whoever proposed them.
+//   - Propose returns after the command is durable, applied here, and visible through Image.
+//   - An image's version is the position of the last applied command in the store's order; it only rises, also over restarts.
+//   - A command that cannot be decoded stops the machine with an error; it is never skipped.
+//
+// # Ownership and locks
+//
+// The state belongs to the store's apply goroutine (Machine's methods are called by one goroutine at a time). Readers get images through
+// an atomic pointer. One mutex guards the channel behind Changed; it is never held across a call.
+//
+// # Non-obvious
+//
+//   - A command's answer is not part of its encoding: it is recomputed by each member that applies it, and only the proposer reads it.
+//   - ValidateOnly commands never reach the store: they are applied to a copy of the newest image, which is thrown away.
+//   - Default values of topic configurations belong to a node, not to the state: see cluster.ParseTopicConfig.
+//   - When Propose fails with ErrUnknownOutcome the command may still take effect later.
+//
+// Sources: design sections 8 and 10 (decisions 4, 6, 8, 9, 17, 22), cluster rules 8.1, 8.2, 8.4.
+package controller

@@ -1,0 +1,161 @@
+package controller
+
+import (
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/errcode"
+	"github.com/felixlog/felix/internal/ids"
+)
+
+// Limits of commands about producer ids. Kafka's producer ids stay below bit 62, which marks native ones.
+const (
+	maxProducerIDBlock = 1_000_000
+	endProducerIDs     = int64(1) << 62
+)
+
+// state is the state machine: an image, and what helps to build the next one. apply is its only writer; one goroutine at a time.
+type state struct {
+	image *cluster.Image
+	sets  replicaSets
+}
+
+func newState(image *cluster.Image) *state { return &state{image: image} }
+
+// apply carries out cmd as the command at position and moves to the next image. Refusals are in the result; nothing of a refused
+// command or item takes effect. It is a pure function of the state and the command.
+func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
+	b := cluster.NewBuilder(s.image)
+	var res cluster.Result
+	switch c := cmd.(type) {
+	case cluster.Bootstrap:
+		res.Err = applyBootstrap(b, c)
+	case cluster.RegisterNode:
+		res = applyRegisterNode(b, c)
+	case cluster.CreateTenant:
+		res.Err = applyCreateTenant(b, c)
+	case cluster.CreateNamespace:
+		res.Err = applyCreateNamespace(b, c)
+	case cluster.CreateTopics:
+		res.Items = s.createTopics(b, c.Topics)
+	case cluster.DeleteTopics:
+		res.Items = deleteTopics(b, c.Topics)
+	case cluster.CreatePartitions:
+		res.Items = s.createPartitions(b, c.Topics)
+	case cluster.SetTopicConfigs:
+		res.Items = setTopicConfigs(b, c.Topics)
+	case cluster.AllocateProducerIDs:
+		res = applyAllocateProducerIDs(b, c)
+	default:
+		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
+	}
+	s.image = b.Build(position)
+	res.Version = position
+	return res
+}
+
+func applyBootstrap(b *cluster.Builder, c cluster.Bootstrap) error {
+	if b.Current().ClusterID() != "" {
+		return nil
+	}
+	if c.ClusterID == "" {
+		return errcode.Newf(errcode.InvalidRequest, "the cluster id is empty")
+	}
+	if err := cluster.ValidateName("tenant", c.Tenant); err != nil {
+		return err
+	}
+	if err := cluster.ValidateName("namespace", c.Namespace); err != nil {
+		return err
+	}
+	b.SetClusterID(c.ClusterID)
+	b.PutTenant(cluster.Tenant{Name: c.Tenant})
+	b.PutNamespace(cluster.Namespace{Tenant: c.Tenant, Name: c.Namespace})
+	return nil
+}
+
+func applyRegisterNode(b *cluster.Builder, c cluster.RegisterNode) cluster.Result {
+	switch {
+	case c.ID == "" || len(c.ID) > cluster.MaxNameLength:
+		return refused(errcode.InvalidRequest, "a node id has 1 to %d characters", cluster.MaxNameLength)
+	case c.KafkaPort < 0 || c.KafkaPort > 65535:
+		return refused(errcode.InvalidRequest, "node %s: port %d does not exist", c.ID, c.KafkaPort)
+	}
+	n, known := b.Current().NodeByID(c.ID)
+	if !known {
+		n = cluster.Node{ID: c.ID, Broker: b.Current().NextBroker()}
+		b.SetNextBroker(n.Broker + 1)
+	}
+	n.KafkaHost, n.KafkaPort, n.Rack = c.KafkaHost, c.KafkaPort, c.Rack
+	n.Incarnation++
+	n.Live = true
+	b.PutNode(n)
+	if known && !c.Clean {
+		raiseEpochs(b, n.Broker)
+	}
+	return cluster.Result{Node: n}
+}
+
+// raiseEpochs gives every shard that broker leads a new leader epoch: what it served before an unclean stop may not all be there
+// again, so what clients and followers remember of the old leadership must not be taken for the new one.
+func raiseEpochs(b *cluster.Builder, broker ids.BrokerID) {
+	// The topics are collected first: the index is not walked while it changes.
+	var led []*cluster.Topic
+	b.Current().EachTopic(func(t *cluster.Topic) bool {
+		for i := range t.Partitions {
+			if t.Partitions[i].Leader == broker {
+				led = append(led, t)
+				break
+			}
+		}
+		return true
+	})
+	for _, t := range led {
+		next := *t
+		next.Partitions = append([]cluster.Partition(nil), t.Partitions...)
+		for i := range next.Partitions {
+			if next.Partitions[i].Leader == broker {
+				next.Partitions[i].Epoch++
+			}
+		}
+		b.ReplaceTopic(t, &next)
+	}
+}
+
+func applyCreateTenant(b *cluster.Builder, c cluster.CreateTenant) error {
+	if err := cluster.ValidateName("tenant", c.Name); err != nil {
+		return err
+	}
+	if t := b.Current().Tenant(c.Name); t != nil {
+		if t.DisplayName != c.DisplayName {
+			return errcode.Newf(errcode.TopicExists, "tenant %s exists with another display name", c.Name)
+		}
+		return nil
+	}
+	b.PutTenant(cluster.Tenant{Name: c.Name, DisplayName: c.DisplayName})
+	return nil
+}
+
+func applyCreateNamespace(b *cluster.Builder, c cluster.CreateNamespace) error {
+	if err := cluster.ValidateName("namespace", c.Name); err != nil {
+		return err
+	}
+	if b.Current().Tenant(c.Tenant) == nil {
+		return errcode.Newf(errcode.ResourceNotFound, "tenant %q does not exist", c.Tenant)
+	}
+	b.PutNamespace(cluster.Namespace{Tenant: c.Tenant, Name: c.Name})
+	return nil
+}
+
+func applyAllocateProducerIDs(b *cluster.Builder, c cluster.AllocateProducerIDs) cluster.Result {
+	first := b.Current().NextProducerID()
+	switch {
+	case c.Count < 1 || c.Count > maxProducerIDBlock:
+		return refused(errcode.InvalidRequest, "a block has 1 to %d producer ids, not %d", maxProducerIDBlock, c.Count)
+	case first > endProducerIDs-int64(c.Count):
+		return refused(errcode.Internal, "producer ids are used up")
+	}
+	b.SetNextProducerID(first + int64(c.Count))
+	return cluster.Result{First: first}
+}
+
+func refused(k errcode.Kind, format string, args ...any) cluster.Result {
+	return cluster.Result{Err: errcode.Newf(k, format, args...)}
+}
