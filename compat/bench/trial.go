@@ -118,9 +118,10 @@ func (b *bench) dir(k server.Kind) (string, error) {
 // settle writes dirty pages back, so that one trial does not pay for another's.
 func settle() { unix.Sync() }
 
-// withServer starts a fresh server on a fresh directory, runs f and removes both.
+// withServer starts a fresh server, runs f and stops it. Without a data directory in cfg it makes a fresh one and removes it after.
 func (b *bench) withServer(ctx context.Context, cfg server.Config, f func(*server.Server) error) (err error) {
-	if cfg.DataDir == "" {
+	keep := cfg.DataDir != ""
+	if !keep {
 		if cfg.DataDir, err = b.dir(cfg.Kind); err != nil {
 			return err
 		}
@@ -136,6 +137,9 @@ func (b *bench) withServer(ctx context.Context, cfg server.Config, f func(*serve
 	if err := f(s); err != nil {
 		_ = s.Kill()
 		return fmt.Errorf("%w%s", err, tail(s.LogFile()))
+	}
+	if keep {
+		return s.Stop()
 	}
 	// What a trial leaves is thrown away, so there is nothing to shut down cleanly.
 	return s.Kill()
@@ -277,11 +281,14 @@ func throughput(r *load.Result) report.Figures {
 	if r.WireBytes > 0 {
 		f["wire MB/s"] = float64(r.WireBytes) / 1e6 / r.Seconds
 	}
+	if r.Batches > 0 {
+		f["batch KB"] = float64(r.Bytes) / 1e3 / float64(r.Batches)
+	}
 	return f
 }
 
 // throughputColumns are the columns of the throughput rows.
-var throughputColumns = []string{"MB/s", "krec/s", "core-s/GB", "core-s/Mrec", "wire MB/s", "client core-s/GB", "other cores", "seconds"}
+var throughputColumns = []string{"MB/s", "krec/s", "core-s/GB", "core-s/Mrec", "wire MB/s", "batch KB", "client core-s/GB", "other cores", "seconds"}
 
 // quantiles adds latencies to f under a prefix.
 func quantiles(f report.Figures, prefix string, q *load.Quantiles) {

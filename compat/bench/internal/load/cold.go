@@ -24,11 +24,11 @@ func runCold(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 		return nil, err
 	}
 	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	pace(ctx, spec.Rate, second(spec.WarmSeconds), f.send(ctx))
+	pace(ctx, false, spec.Rate, second(spec.WarmSeconds), f.send(ctx))
 	res := &Result{}
 
 	f.from.Store(int64(time.Since(epoch)))
-	pace(ctx, spec.Rate, second(spec.Seconds), f.send(ctx))
+	pace(ctx, false, spec.Rate, second(spec.Seconds), f.send(ctx))
 	if err := f.drain(ctx); err != nil {
 		return nil, fmt.Errorf("producer alone: %w", err)
 	}
@@ -43,7 +43,7 @@ func runCold(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 	stop, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	wg.Go(func() { pace(stop, spec.Rate, time.Hour, f.send(ctx)) })
+	wg.Go(func() { pace(stop, false, spec.Rate, time.Hour, f.send(ctx)) })
 	m, err := begin(out, spec.ServerPID)
 	if err != nil {
 		cancel()

@@ -10,8 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// wire counts the bytes of a client's connections.
-type wire struct{ written, read atomic.Int64 }
+// wire counts the bytes of a client's connections and the batches it wrote.
+type wire struct{ written, read, batches atomic.Int64 }
+
+// OnProduceBatchWritten implements kgo.HookProduceBatchWritten.
+func (w *wire) OnProduceBatchWritten(kgo.BrokerMetadata, string, int32, kgo.ProduceBatchMetrics) {
+	w.batches.Add(1)
+}
 
 // OnBrokerWrite implements kgo.HookBrokerWrite.
 func (w *wire) OnBrokerWrite(_ kgo.BrokerMetadata, _ int16, n int, _, _ time.Duration, _ error) {

@@ -98,7 +98,7 @@ func runProduce(ctx context.Context, spec *Spec, out io.Writer) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	wireBefore := w.written.Load()
+	wireBefore, batchesBefore := w.written.Load(), w.batches.Load()
 	if res.Records, err = part(spec.Bytes, spec.Seconds); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func runProduce(ctx context.Context, spec *Spec, out io.Writer) (*Result, error)
 		return nil, err
 	}
 	res.Bytes = res.Records * int64(spec.RecordBytes)
-	res.WireBytes = w.written.Load() - wireBefore
+	res.WireBytes, res.Batches = w.written.Load()-wireBefore, w.batches.Load()-batchesBefore
 	for _, p := range producers {
 		if p.acked.Load() != p.n {
 			return nil, fmt.Errorf("%d records sent, %d acknowledged", p.n, p.acked.Load())

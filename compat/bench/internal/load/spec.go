@@ -76,6 +76,7 @@ type Result struct {
 	Records   int64   `json:"records"`
 	Bytes     int64   `json:"bytes"`      // of record values, uncompressed
 	WireBytes int64   `json:"wire_bytes"` // written by or read by the client on its connections; 0 when the client does not say
+	Batches   int64   `json:"batches"`    // written by the client; 0 when it does not say
 	Seconds   float64 `json:"seconds"`
 	ServerCPU float64 `json:"server_cpu_s"`
 	ClientCPU float64 `json:"client_cpu_s"`

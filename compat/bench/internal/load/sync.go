@@ -62,7 +62,7 @@ func runSync(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	wireBefore := w.written.Load()
+	wireBefore, batchesBefore := w.written.Load(), w.batches.Load()
 	h, err := part(spec.Seconds, spec.Bytes)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func runSync(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 	res.Records = h.Count()
 	res.AllRecords += h.Count()
 	res.Bytes = res.Records * int64(spec.RecordBytes)
-	res.WireBytes = w.written.Load() - wireBefore
+	res.WireBytes, res.Batches = w.written.Load()-wireBefore, w.batches.Load()-batchesBefore
 	q := QuantilesOf(h)
 	res.Ack = &q
 	return res, nil
