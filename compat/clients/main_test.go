@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/felixlog/felix/compat/clients/agent"
@@ -82,11 +83,16 @@ func client(t *testing.T, name string) *driver.Client {
 
 var topics atomic.Int64
 
-// newTopic creates a topic of its own for a test, through franz-go, and returns its name.
+// newTopic creates a topic of its own for a test, through franz-go, and returns its name once every partition has its leader: a
+// producer without idempotence may reorder records over an early refusal, and Kafka 4.3.1 may strand an idempotent one (trap 46).
 func newTopic(t *testing.T, partitions int32, configs map[string]string) string {
 	t.Helper()
 	name := fmt.Sprintf("clients.t%d-%s", topics.Add(1), strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())))
 	call(t, client(t, "franz-go"), agent.Request{Op: agent.OpCreate, Topic: name, Partitions: partitions, Config: configs})
+	eventually(t, 10*time.Second, "all partitions of "+name+" have a leader", func() bool {
+		offsets, err := kadm.NewClient(dial(t)).ListEndOffsets(t.Context(), name)
+		return err == nil && offsets.Error() == nil && len(offsets[name]) == int(partitions)
+	})
 	return name
 }
 

@@ -34,7 +34,7 @@ type Record struct {
 }
 
 // Request is one command. Which fields count depends on Op; Config is for the client the operation makes, in the names of the
-// library (librdkafka's or Java's), over what the operation sets itself.
+// library (librdkafka's or Java's), over what the operation sets itself; in a create it is the topic's.
 type Request struct {
 	Op         string            `json:"op"`
 	Bootstrap  string            `json:"bootstrap,omitempty"`

@@ -33,6 +33,7 @@ type Client struct {
 	wg     sync.WaitGroup
 	end    func() error // waits for the client to be gone; says how it ended
 	stderr string       // file with what the client logged, empty for one in this process
+	broken error        // an answer was given up: what comes next could belong to either operation
 }
 
 // open puts a client behind its two pipes and asks for its version.
@@ -96,6 +97,9 @@ func (e *CallError) Error() string { return fmt.Sprintf("%s: %s: %s", e.Client, 
 
 // Call runs one operation and returns its answer, or a *CallError if the client failed.
 func (c *Client) Call(ctx context.Context, req agent.Request) (agent.Response, error) {
+	if c.broken != nil {
+		return agent.Response{}, fmt.Errorf("out of step since: %w", c.broken)
+	}
 	if err := json.NewEncoder(c.in).Encode(req); err != nil {
 		return agent.Response{}, c.gone(err)
 	}
@@ -131,7 +135,8 @@ func (c *Client) await(ctx context.Context, op string, emit func(agent.Event)) (
 		select {
 		case line, ok = <-c.lines:
 		case <-ctx.Done():
-			return agent.Response{}, fmt.Errorf("%s: %s: %w", c.Name, op, context.Cause(ctx))
+			c.broken = fmt.Errorf("%s: %s: %w\n%s", c.Name, op, context.Cause(ctx), c.Log())
+			return agent.Response{}, c.broken
 		}
 		if !ok {
 			return agent.Response{}, c.gone(io.ErrUnexpectedEOF)

@@ -82,7 +82,8 @@ func (library) Metadata(_ context.Context, req agent.Request) (*agent.Metadata, 
 
 // Create makes one topic with the admin client.
 func (library) Create(ctx context.Context, req agent.Request) error {
-	admin, err := kafka.NewAdminClient(config(req, nil))
+	// The request's Config is the topic's here, not the client's.
+	admin, err := kafka.NewAdminClient(&kafka.ConfigMap{"bootstrap.servers": req.Bootstrap})
 	if err != nil {
 		return fmt.Errorf("admin client: %w", err)
 	}

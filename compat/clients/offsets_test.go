@@ -1,0 +1,192 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/felixlog/felix/compat/clients/agent"
+	"github.com/felixlog/felix/compat/clients/driver"
+)
+
+// TestCase50OffsetsOfTimes: `kcat -Q` and the other clients' lookups by time (trap 18); the Java consumer's is case 58.
+func TestCase50OffsetsOfTimes(t *testing.T) {
+	topic, times := timedTopic(t)
+	forEach(t, "50", func(t *testing.T, c *driver.Client) {
+		if got := call(t, c, agent.Request{Op: agent.OpWatermarks, Topic: topic}).Offsets; !slices.Equal(got, []int64{0, int64(len(times))}) {
+			t.Errorf("first and next offset %v, want 0 and %d", got, len(times))
+		}
+		lookups := []int64{times[0] - 1000, times[0], times[4] - 500, times[4], times[9], times[9] + 3_600_000}
+		got := call(t, c, agent.Request{Op: agent.OpOffsets, Topic: topic, Times: lookups}).Offsets
+		want := []int64{0, 0, 4, 4, 9, -1}
+		if c.Name == "franz-go" {
+			want[5] = int64(len(times)) // kadm turns "none" into the end offset
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("offsets of times %v, want %v", got, want)
+		}
+	})
+}
+
+// timedTopic is a topic with ten records, a batch each, one second apart, starting an hour ago.
+func timedTopic(t *testing.T) (topic string, times []int64) {
+	t.Helper()
+	topic = newTopic(t, 1, nil)
+	cl := dial(t, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	start := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i := range 10 {
+		at := start.Add(time.Duration(i) * time.Second)
+		times = append(times, at.UnixMilli())
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, "%d", i), Timestamp: at}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return topic, times
+}
+
+// TestCase58SeekAndOffsets: assign, seek into the middle, beginning and end offsets, offsets of times; at Java's consumer, and at
+// each other client that can.
+func TestCase58SeekAndOffsets(t *testing.T) {
+	topic, times := timedTopic(t)
+	forEach(t, "58", func(t *testing.T, c *driver.Client) {
+		if got := call(t, c, agent.Request{Op: agent.OpWatermarks, Topic: topic}).Offsets; !slices.Equal(got, []int64{0, 10}) {
+			t.Errorf("beginning and end offset %v, want 0 and 10", got)
+		}
+		for _, from := range []int64{agent.FromBeginning, 0, 7, 9} {
+			got := call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{0}, From: from}).Records
+			first := max(from, 0)
+			if len(got) != int(10-first) {
+				t.Fatalf("%d records from offset %d, want %d", len(got), from, 10-first)
+			}
+			for i, r := range got {
+				if r.Offset != first+int64(i) || string(r.Value) != fmt.Sprint(r.Offset) || r.Timestamp != times[r.Offset] {
+					t.Errorf("from %d: record %d is %d %q at %d", from, i, r.Offset, r.Value, r.Timestamp)
+				}
+			}
+		}
+		lookups := []int64{times[3], times[3] + 1, times[9] + 1}
+		want := []int64{3, 4, -1}
+		if c.Name == "franz-go" {
+			want[2] = 10
+		}
+		if got := call(t, c, agent.Request{Op: agent.OpOffsets, Topic: topic, Times: lookups}).Offsets; !slices.Equal(got, want) {
+			t.Errorf("offsets of times %v, want %v", got, want)
+		}
+	})
+}
+
+// TestCase35LogAppendTime: what consumers of a LogAppendTime topic see is the server's time, whatever the producer wrote.
+func TestCase35LogAppendTime(t *testing.T) {
+	topic := newTopic(t, 1, map[string]string{"message.timestamp.type": "LogAppendTime"})
+	before := time.Now().Truncate(time.Millisecond).UnixMilli()
+	call(t, client(t, "franz-go"), agent.Request{Op: agent.OpProduce, Topic: topic, Codec: "zstd", Records: []agent.Record{
+		{Value: []byte("a"), Timestamp: 1000}, {Value: []byte("b"), Timestamp: 2000},
+	}})
+	after := time.Now().UnixMilli()
+	for _, b := range stored(t, topic, 0, 0) {
+		if !b.appendTime {
+			t.Errorf("batch at offset %d has no LogAppendTime bit", b.base)
+		}
+	}
+	forEach(t, "35", func(t *testing.T, c *driver.Client) {
+		for _, r := range call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{0}, From: agent.FromBeginning}).Records {
+			if r.Timestamp < before || r.Timestamp > after {
+				t.Errorf("offset %d has timestamp %d, want between %d and %d", r.Offset, r.Timestamp, before, after)
+			}
+		}
+	})
+}
+
+// TestCase59GapsAndEmptyBatches: a compacted topic whose first offsets are gone. Partition 0 keeps empty batches (the last one of a
+// producer stays as a header, so that its sequence is not forgotten), partition 1 has a bare gap. Where the server has transactions,
+// partition 2 ends with a control record. Every client passes over all of it and reaches the end (trap 19).
+func TestCase59GapsAndEmptyBatches(t *testing.T) {
+	topic := newTopic(t, 3, map[string]string{
+		"cleanup.policy": "compact", "segment.ms": "1", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "0",
+		"min.compaction.lag.ms": "0", "max.compaction.lag.ms": "1",
+	})
+	write := func(cl *kgo.Client, partition int32, round int) {
+		t.Helper()
+		var records []*kgo.Record
+		for _, key := range []string{"a", "b", "c"} {
+			// A segment's age is told by timestamps; each round is a minute later than the one before.
+			at := time.Now().Add(time.Duration(round-60) * time.Minute)
+			records = append(records, &kgo.Record{Partition: partition, Key: []byte(key), Value: fmt.Appendf(nil, "%d", round), Timestamp: at})
+		}
+		if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	producer := func(opts ...kgo.Opt) *kgo.Client {
+		return dial(t, append(opts, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	}
+	one := producer()
+	for round := range 3 {
+		write(producer(), 0, round)
+		write(one, 1, round)
+	}
+	// The active segment, the last round, is never cleaned, so the second round is the one that the first gives way to.
+	assign, want := []int32{0, 1}, map[int32][]int64{0: {3, 4, 5, 6, 7, 8}, 1: {3, 4, 5, 6, 7, 8}}
+	if transactions(t) {
+		txn := producer(kgo.TransactionalID("clients-case-59"))
+		if err := txn.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		write(txn, 2, 0)
+		if err := txn.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+		assign, want[2] = append(assign, 2), []int64{0, 1, 2}
+	}
+	eventually(t, 60*time.Second, "the cleaner removes the overwritten records", func() bool {
+		kept := int32(0)
+		for p := range int32(2) {
+			for _, b := range stored(t, topic, p, 0) {
+				kept += b.count
+			}
+		}
+		return kept == 12
+	})
+	empty := 0
+	for _, b := range stored(t, topic, 0, 0) {
+		if b.count == 0 {
+			empty++
+		}
+	}
+	t.Logf("%d empty batches in partition 0", empty)
+	forEach(t, "59", func(t *testing.T, c *driver.Client) {
+		for _, from := range []int64{agent.FromBeginning, 1, 2} {
+			got := map[int32][]int64{}
+			for _, p := range assign {
+				if p == 2 && from > 0 {
+					continue
+				}
+				for _, r := range call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{p}, From: from}).Records {
+					got[p] = append(got[p], r.Offset)
+				}
+				if !slices.Equal(got[p], want[p]) {
+					t.Errorf("partition %d from %d: offsets %v, want %v", p, from, got[p], want[p])
+				}
+			}
+		}
+	})
+}
+
+// transactions says whether the server advertises EndTxn.
+func transactions(t *testing.T) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	raw, err := dial(t).Request(ctx, &kmsg.ApiVersionsRequest{Version: 3, ClientSoftwareName: "clients", ClientSoftwareVersion: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(raw.(*kmsg.ApiVersionsResponse).ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool {
+		return k.ApiKey == int16(kmsg.EndTxn)
+	})
+}
