@@ -218,6 +218,14 @@ func (c *client) createTopic(topic string, partitions int32, configs ...string) 
 		return m.ErrorCode == 0 && len(m.Partitions) == int(partitions) &&
 			!slices.ContainsFunc(m.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 })
 	})
+	await(c.t, "every leader of "+topic+" to serve", func() bool { // Kafka's Metadata may run ahead of its logs
+		for partition := range partitions {
+			if c.listOffsets(7, topic, partition, -1).ErrorCode != 0 {
+				return false
+			}
+		}
+		return true
+	})
 	return resp.Topics[0]
 }
 
