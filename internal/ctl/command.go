@@ -64,12 +64,12 @@ func Main(ctx context.Context, p Process) int {
 func (a *app) complain(err error, status int) {
 	text := err.Error()
 	if a.json() {
-		line, _ := json.Marshal(map[string]any{"error": text, "exit": status}) //nolint:errcheck // strings and numbers marshal
+		line, _ := json.Marshal(map[string]any{"error": text, "exit": status}) // strings and numbers marshal
 		text = string(line)
 	} else {
 		text = "felixctl: " + text
 	}
-	_, _ = fmt.Fprintln(a.p.Err, text) //nolint:errcheck // nowhere is left to report it
+	_, _ = fmt.Fprintln(a.p.Err, text) // nowhere is left to report it
 }
 
 // json says that output is for programs.
@@ -152,17 +152,18 @@ func (e environ) or(name, def string) string {
 	return def
 }
 
-// noArgs and someArgs refuse arguments with the status of a mistake on the command line.
+// noArgs refuses arguments with the status of a mistake on the command line.
 func noArgs(cmd *cobra.Command, args []string) error {
 	return asUsage(cobra.NoArgs(cmd, args))
 }
 
-func someArgs(low, high int) cobra.PositionalArgs {
+// upTo takes one to n arguments; n below 1 is no upper bound.
+func upTo(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if high < 0 {
-			return asUsage(cobra.MinimumNArgs(low)(cmd, args))
+		if n < 1 {
+			return asUsage(cobra.MinimumNArgs(1)(cmd, args))
 		}
-		return asUsage(cobra.RangeArgs(low, high)(cmd, args))
+		return asUsage(cobra.RangeArgs(1, n)(cmd, args))
 	}
 }
 

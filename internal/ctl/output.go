@@ -46,7 +46,7 @@ func (a *app) table(header []string, rows [][]string) error {
 // say tells a person something that is no data.
 func (a *app) say(format string, args ...any) {
 	if !a.json() {
-		_, _ = fmt.Fprintf(a.p.Err, format+"\n", args...) //nolint:errcheck // talk that nobody reads is no failure
+		_, _ = fmt.Fprintf(a.p.Err, format+"\n", args...) // talk that nobody reads is no failure
 	}
 }
 

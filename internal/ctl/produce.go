@@ -35,7 +35,7 @@ type produceFlags struct {
 func (a *app) produceCommand() *cobra.Command {
 	var f produceFlags
 	produce := &cobra.Command{
-		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: someArgs(1, 2),
+		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: upTo(2),
 		Long: `Write one record with the message, or one for each line of standard input or of --file. Every record is written exactly once,
 in order within its partition, and the command ends when the server has acknowledged all of them.`,
 		Example: `  felixctl produce greetings hello --key anna
@@ -153,7 +153,7 @@ func (a *app) eachRecord(ctx context.Context, f *produceFlags, message []string,
 		if err != nil {
 			return usageErrorf("--file: %w", err)
 		}
-		defer file.Close()
+		defer func() { _ = file.Close() }() // only read
 		in = file
 	} else if a.p.InTerminal {
 		a.say("one record a line; end with Ctrl-D")

@@ -168,7 +168,7 @@ func (a *app) topicCreate() *cobra.Command {
 	var configs []string
 	var ifNotExists bool
 	create := &cobra.Command{
-		Use: "create NAME...", Short: "Create topics", Args: someArgs(1, -1),
+		Use: "create NAME...", Short: "Create topics", Args: upTo(0),
 		Example: "  felixctl topic create orders --partitions 4 --config retention.ms=86400000",
 	}
 	create.Flags().Int32VarP(&partitions, "partitions", "p", -1, "number of partitions; -1 is the server's default")
@@ -248,7 +248,7 @@ func parseConfigs(list []string) (map[string]*string, error) {
 
 func (a *app) topicDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: someArgs(1, -1),
+		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0),
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx := cmd.Context()

@@ -30,7 +30,7 @@ func (a *app) topicConfig() *cobra.Command {
 	var set, unset []string
 	var all bool
 	config := &cobra.Command{
-		Use: "config NAME", Short: "Show or change a topic's configuration", Args: someArgs(1, 1),
+		Use: "config NAME", Short: "Show or change a topic's configuration", Args: upTo(1),
 		Long: `Without --set and --unset, show what is set on the topic, or with --all everything that applies to it. With them, change it and
 print each value before and after.`,
 		Example: `  felixctl topic config orders --all
@@ -99,10 +99,10 @@ func (c *client) configs(ctx context.Context, topics []string) (map[string][]con
 		}
 		for _, e := range r.Configs {
 			entry := configEntry{Name: e.Key, Value: e.MaybeValue(), Source: "broker", Secret: e.Sensitive}
-			switch source := e.Source.String(); {
-			case source == "DYNAMIC_TOPIC_CONFIG":
+			switch e.Source.String() {
+			case "DYNAMIC_TOPIC_CONFIG":
 				entry.Source, entry.Own = "topic", true
-			case source == "DEFAULT_CONFIG":
+			case "DEFAULT_CONFIG":
 				entry.Source = "default"
 			}
 			out[r.Name] = append(out[r.Name], entry)

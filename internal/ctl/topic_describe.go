@@ -33,7 +33,7 @@ type partitionInfo struct {
 
 func (a *app) topicDescribe() *cobra.Command {
 	return &cobra.Command{
-		Use: "describe NAME...", Aliases: []string{"info"}, Short: "Show partitions, offsets and configuration", Args: someArgs(1, -1),
+		Use: "describe NAME...", Aliases: []string{"info"}, Short: "Show partitions, offsets and configuration", Args: upTo(0),
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
