@@ -110,7 +110,7 @@ type call struct {
 }
 
 // context ends when the server closes. Use it for everything that a handler waits for.
-func (c *call) context() context.Context { return c.srv.ctx }
+func (c *call) context() context.Context { return c.srv.life }
 
 // caller is who sent the request; never nil. It is the zero Caller before authentication.
 func (c *call) caller() *Caller { return &c.conn.caller }
@@ -160,9 +160,9 @@ func (c *call) reply(resp kmsg.Response) {
 	c.finish(r)
 }
 
-// replyThenClose is reply, after which the connection is closed once the answer is written.
+// replyThenClose is reply, after which the connection is closed once the answer and those before it are written.
 func (c *call) replyThenClose(resp kmsg.Response) {
-	c.slot.last = true
+	c.conn.ending.Store(true)
 	c.reply(resp)
 }
 
@@ -178,10 +178,16 @@ func (c *call) drop() {
 	c.conn.complete(c.slot, nil)
 }
 
+// dropThenClose is drop, after which the connection is closed once the answers before are written: how an acks=0 producer
+// learns of a failure.
+func (c *call) dropThenClose() {
+	c.conn.ending.Store(true)
+	c.drop()
+}
+
 // abort closes the connection without an answer: for requests that the protocol has no error for.
 func (c *call) abort() {
-	c.count()
-	c.conn.complete(c.slot, nil)
+	c.drop()
 	c.conn.shut(errProtocol)
 }
 

@@ -60,6 +60,8 @@ type Options struct {
 	MaxFetchSessions int
 	// CommitTimeout bounds a produce request's timeout_ms for acks=all. Default 5 s (FELIX_PUBLISH_QUORUM_TIMEOUT_MS).
 	CommitTimeout time.Duration
+	// SyncOnCommit: the sync mode is on_commit, so that acks=1 too is answered only when the record is synced.
+	SyncOnCommit bool
 
 	Now func() time.Time // nil: time.Now
 }

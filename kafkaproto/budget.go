@@ -1,0 +1,250 @@
+package kafkaproto
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// budget is a bound on memory that many connections share. Those that find it used up wait in order of arrival.
+//
+// A request's buffer grows as its bytes arrive, so a connection may hold some and ask for more; if all holders did, none
+// would ever finish. Two rules keep it moving: the connection at the head of the queue that already holds memory may go over
+// the limit, one at a time; and while anybody waits, requests that have been incomplete for longer than stallLimit are
+// cut off, oldest first, so a client that sends its bytes slowly cannot hold the memory that others need.
+type budget struct {
+	limit  int64
+	used   atomic.Int64
+	queued atomic.Int32 // length of queue; read without mu by the fast paths
+
+	// overdraft is who may be over the limit, nil for nobody. Written under mu.
+	overdraft atomic.Pointer[lease]
+
+	mu      sync.Mutex
+	queue   []*budgetWait // oldest first
+	reading leaseList     // leases of incomplete requests, oldest first
+}
+
+type budgetWait struct {
+	lease *lease
+	held  int64 // what lease held when it began to wait
+	n     int64
+	ready chan struct{} // closed when granted
+}
+
+// stallLimit is how long a request may stay incomplete while others wait for memory.
+const stallLimit = 5 * time.Second
+
+// lease is one request's share of a budget. It is embedded in the connection; its fields belong to the goroutine that reads.
+type lease struct {
+	held int64
+
+	// Guarded by budget.mu.
+	listed     bool
+	since      time.Time
+	cut        func() // closes the connection
+	next, prev *lease
+}
+
+func newBudget(limit int64) *budget { return &budget{limit: limit} }
+
+// tryTake takes n bytes if they are free and nobody waits.
+func (b *budget) tryTake(n int64) bool {
+	if b.queued.Load() > 0 {
+		return false
+	}
+	if b.used.Add(n) <= b.limit {
+		return true
+	}
+	b.put(n)
+	return false
+}
+
+// takeUpTo takes as much of want as is free, if that is all of it or least, and returns what it took, else 0. It does not wait.
+func (b *budget) takeUpTo(want, least int64) int64 {
+	for {
+		used := b.used.Load()
+		n := min(want, b.limit-used)
+		if n < min(want, least) {
+			return 0
+		}
+		if b.used.CompareAndSwap(used, used+n) {
+			return n
+		}
+	}
+}
+
+// force takes n bytes whether they are free or not: for what turned out larger than was taken for it.
+func (b *budget) force(n int64) { b.used.Add(n) }
+
+// isShort reports whether nearly everything is taken.
+func (b *budget) isShort() bool { return b.used.Load() > b.limit-b.limit/8 }
+
+// put gives n bytes back.
+func (b *budget) put(n int64) {
+	if n == 0 {
+		return
+	}
+	b.used.Add(-n)
+	if b.queued.Load() > 0 {
+		b.mu.Lock()
+		b.grantLocked()
+		b.mu.Unlock()
+	}
+}
+
+// take adds n bytes to l, waiting until they are free or ctx ends.
+func (b *budget) take(ctx context.Context, l *lease, n int64) error {
+	if b.tryTake(n) {
+		l.held += n
+		return nil
+	}
+	w := &budgetWait{lease: l, held: l.held, n: n, ready: make(chan struct{})}
+	b.mu.Lock()
+	reading := l.listed
+	b.reading.remove(l) // it waits for us now, not for its client
+	b.queue = append(b.queue, w)
+	b.queued.Store(int32(len(b.queue)))
+	b.grantLocked() // a put between tryTake and here saw no queue
+	b.mu.Unlock()
+
+	defer func() {
+		if reading {
+			b.began(l, time.Now(), l.cut)
+		}
+	}()
+	timer := time.NewTimer(stallLimit)
+	defer timer.Stop()
+	for {
+		select {
+		case <-w.ready:
+			l.held += n
+			return nil
+		case <-timer.C:
+			b.cutStalled()
+			timer.Reset(stallLimit)
+		case <-ctx.Done():
+			if b.leave(w) {
+				return context.Cause(ctx)
+			}
+			<-w.ready
+			l.held += n
+			return nil
+		}
+	}
+}
+
+// leave takes w out of the queue, or reports false when it was granted already.
+func (b *budget) leave(w *budgetWait) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, q := range b.queue {
+		if q == w {
+			b.queue = append(b.queue[:i], b.queue[i+1:]...)
+			b.queued.Store(int32(len(b.queue)))
+			b.grantLocked()
+			return true
+		}
+	}
+	return false
+}
+
+func (b *budget) grantLocked() {
+	for len(b.queue) > 0 {
+		w := b.queue[0]
+		if b.used.Add(w.n) > b.limit {
+			// Alone it would wait for ever if it asks for more than there is; holding some it could wait for a circle.
+			holder := b.overdraft.Load()
+			mayGoOver := holder == w.lease || holder == nil && (w.held > 0 || w.n > b.limit)
+			if !mayGoOver {
+				b.used.Add(-w.n)
+				return
+			}
+			b.overdraft.Store(w.lease)
+		}
+		b.queue[0] = nil
+		b.queue = b.queue[1:]
+		b.queued.Store(int32(len(b.queue)))
+		close(w.ready)
+	}
+	b.queue = nil
+}
+
+// free gives back all that l holds.
+func (b *budget) free(l *lease) {
+	n := l.held
+	if n == 0 {
+		return
+	}
+	l.held = 0
+	b.used.Add(-n)
+	if b.queued.Load() == 0 && b.overdraft.Load() != l {
+		return
+	}
+	b.mu.Lock()
+	b.overdraft.CompareAndSwap(l, nil)
+	b.grantLocked()
+	b.mu.Unlock()
+}
+
+// began lists l as the lease of a request whose bytes are still arriving; cut closes its connection.
+func (b *budget) began(l *lease, now time.Time, cut func()) {
+	b.mu.Lock()
+	l.since, l.cut = now, cut
+	b.reading.add(l)
+	b.mu.Unlock()
+}
+
+// arrived takes l off that list. It may be called without began.
+func (b *budget) arrived(l *lease) {
+	b.mu.Lock()
+	b.reading.remove(l)
+	b.mu.Unlock()
+}
+
+// cutStalled closes the connection whose request has been incomplete longest, if that is longer than stallLimit.
+func (b *budget) cutStalled() {
+	b.mu.Lock()
+	var cut func()
+	if l := b.reading.first; l != nil && time.Since(l.since) >= stallLimit {
+		cut = l.cut
+		b.reading.remove(l)
+	}
+	b.mu.Unlock()
+	if cut != nil {
+		cut()
+	}
+}
+
+type leaseList struct{ first, last *lease }
+
+func (q *leaseList) add(l *lease) {
+	if l.listed {
+		return
+	}
+	l.listed, l.prev, l.next = true, q.last, nil
+	if q.last != nil {
+		q.last.next = l
+	} else {
+		q.first = l
+	}
+	q.last = l
+}
+
+func (q *leaseList) remove(l *lease) {
+	if !l.listed {
+		return
+	}
+	if l.prev != nil {
+		l.prev.next = l.next
+	} else {
+		q.first = l.next
+	}
+	if l.next != nil {
+		l.next.prev = l.prev
+	} else {
+		q.last = l.prev
+	}
+	l.listed, l.next, l.prev = false, nil, nil
+}
