@@ -18,7 +18,7 @@ func TestBuildAndRead(t *testing.T) {
 				BaseOffset: 42, LeaderEpoch: 7, Codec: codec, Producer: &Producer{ID: 9, Epoch: 3, BaseSequence: 100},
 			}, want)
 			got, offsets := read(t, batch)
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, exact); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff([]int64{42, 43, 44, 45, 46}, offsets); diff != "" {
@@ -28,7 +28,7 @@ func TestBuildAndRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, streamed); diff != "" {
+			if diff := cmp.Diff(want, streamed, exact); diff != "" {
 				t.Error(diff)
 			}
 			h, err := ParseHeader(batch)

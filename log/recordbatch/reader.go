@@ -5,20 +5,12 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/felixlog/felix/internal/errcode"
 )
 
-const (
-	// pieceBytes is how much a RecordReader decodes at once, unless one record needs more.
-	pieceBytes = 64 << 10
-	// streamWindow is the largest zstd window that is decoded in pieces, since the window is allocated whole; frames with a larger one are
-	// decoded at once under the limit. Encoders at their usual levels stay at or below it.
-	streamWindow = 8 << 20
-)
+// pieceBytes is how much a RecordReader decodes at once, unless one record needs more.
+const pieceBytes = 64 << 10
 
 // RecordReader yields the records of one batch, decompressing in pieces, so that a large batch needs no large buffer. It holds pooled
 // state: Close gives it back.
@@ -66,9 +58,11 @@ func NewRecordReader(batch []byte, maxBytes int) (*RecordReader, error) {
 	case CodecLZ4:
 		r.src = newBlockReader(lz4Blocks(records, maxBytes))
 	case CodecZstd:
-		if r.src, r.release, err = zstdStream(records, maxBytes); err != nil {
+		z := new(zstdReader)
+		if err := z.reset(records, maxBytes); err != nil {
 			return nil, err
 		}
+		r.src, r.release = z, z.release
 	default:
 		return nil, ErrCodec
 	}
@@ -141,10 +135,8 @@ func (r *RecordReader) whole() error {
 		if missing <= 0 {
 			return nil
 		}
-		if missing > r.left {
-			return ErrDecodedTooLarge
-		}
-		if err := r.fill(missing); err != nil {
+		// A length beyond the limit may be a lie: decoding up to the limit tells.
+		if err := r.fill(min(missing, r.left+1)); err != nil {
 			return err
 		}
 	}
@@ -271,46 +263,4 @@ func snappyBlocks(src []byte, maxBytes int) nextBlock {
 		total += len(out)
 		return out, 0, nil
 	}
-}
-
-var zstdStreams = sync.Pool{} // of *zstd.Decoder
-
-// zstdStream returns a reader of zstd frames, and what to call when it is done with.
-func zstdStream(src []byte, maxBytes int) (io.Reader, func(), error) {
-	var head zstd.Header
-	if err := head.Decode(src); err != nil {
-		return nil, nil, ErrDecompress
-	}
-	if head.WindowSize > streamWindow {
-		return atOnce(src, maxBytes)
-	}
-	d, _ := zstdStreams.Get().(*zstd.Decoder)
-	if d == nil {
-		var err error
-		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(streamWindow))
-		if err != nil {
-			return nil, nil, ErrDecompress
-		}
-	}
-	if err := d.Reset(bytes.NewReader(src)); err != nil {
-		return nil, nil, ErrDecompress
-	}
-	return d, func() {
-		if d.Reset(nil) == nil {
-			zstdStreams.Put(d)
-		}
-	}, nil
-}
-
-// atOnce decodes zstd whole, for frames with a window that is too large to be allocated.
-func atOnce(src []byte, maxBytes int) (io.Reader, func(), error) {
-	s := getScratch()
-	out, err := unzstd(s.b, src, maxBytes)
-	if err != nil {
-		putScratch(s)
-		return nil, nil, err
-	}
-	s.b = out
-	return bytes.NewReader(out), func() { putScratch(s) }, nil
 }

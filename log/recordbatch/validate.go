@@ -161,9 +161,9 @@ type walk struct {
 	gaps bool  // offset deltas are not 0, 1, 2, …
 }
 
-// setBounds turns the two distances into bounds; what overflows is unlimited.
+// setBounds turns the two distances into bounds. The largest distance, and what overflows, is unlimited.
 func (w *walk) setBounds(o *ValidateOptions) {
-	if low, ok := addTimestamp(o.Now, -o.TimestampBeforeMax); ok {
+	if low, ok := addTimestamp(o.Now, -o.TimestampBeforeMax); ok && o.TimestampBeforeMax != math.MaxInt64 {
 		w.low = low
 	}
 	if high, ok := addTimestamp(o.Now, o.TimestampAfterMax); ok {

@@ -3,6 +3,23 @@ package recordbatch
 // Varints here are zigzag base-128, least significant group first. An encoding that is longer than it need be, or than its type
 // allows, is refused: what parses re-encodes to the same bytes.
 
+// shortVarint reads the unsigned form at p[pos:] if it is one or two bytes long, as nearly all are; next is 0 if it is not, or not
+// canonical, or too near the end of p to tell. It is small enough to be inlined.
+func shortVarint(p []byte, pos int) (u uint32, next int) {
+	if uint(pos+1) < uint(len(p)) {
+		u, next = uint32(p[pos]), pos+1
+		if u >= 0x80 {
+			d := uint32(p[next])
+			u += d<<7 - 0x80
+			next++
+			if d-1 >= 0x7f {
+				next = 0
+			}
+		}
+	}
+	return u, next
+}
+
 // uvarint32 reads the unsigned form at p[pos:] and returns the position behind it, or -1 if it is cut short or not canonical.
 func uvarint32(p []byte, pos int) (u uint32, next int) {
 	for shift := 0; shift < 35; shift += 7 {

@@ -1,11 +1,19 @@
 package recordbatch
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
+
+// zstdStreamWindow is the largest window that is decoded in pieces, since decoding so allocates it whole; frames with a larger one
+// are decoded at once under the limit. Encoders at their usual levels stay at or below it.
+const zstdStreamWindow = 8 << 20
+
+// zstdBlockBytes is the most that a block of a frame decodes to.
+const zstdBlockBytes = 128 << 10
 
 // zstdDecoder is a decoder with the limit that it was last given. Decoders with concurrency 1 have no goroutines, so one that the
 // pool drops needs no Close.
@@ -18,7 +26,7 @@ var zstdDecoders sync.Pool // of *zstdDecoder
 
 // getZstd returns a decoder that decodes at most maxBytes at once.
 func getZstd(maxBytes int) (*zstdDecoder, error) {
-	limit := zstd.WithDecoderMaxMemory(uint64(max(maxBytes, 1)))
+	limit := zstd.WithDecoderMaxMemory(uint64(max(maxBytes, zstd.MinWindowSize)))
 	z, _ := zstdDecoders.Get().(*zstdDecoder)
 	if z == nil {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), limit)
@@ -92,14 +100,78 @@ func unzstdWide(dst, src []byte, maxBytes int) ([]byte, error) {
 		return nil, ErrDecompress
 	}
 	for size := min(maxBytes, max(64<<10, 8*len(src))); ; size = min(4*size, maxBytes) {
-		out, err := d.DecodeAll(src, make([]byte, 0, size))
+		out, err := d.DecodeAll(src, make([]byte, 0, max(size, 1)))
 		switch {
-		case err == nil:
+		case err == nil && len(out) <= maxBytes:
 			return append(dst, out...), nil
-		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		case err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded) && len(out)+zstdBlockBytes <= size:
 			return nil, ErrDecompress
 		case size == maxBytes:
 			return nil, ErrDecodedTooLarge
 		}
+		// Too small: the library says so in several ways when a block does not fit, so any error within a block of the end counts.
 	}
+}
+
+// zstdStreams holds decoders for zstdReader; like those of zstdDecoders they need no Close.
+var zstdStreams sync.Pool // of *zstd.Decoder
+
+// zstdReader decodes frames in pieces, until it meets one with a large window: then it decodes all of the source at once and goes on
+// from where it was.
+type zstdReader struct {
+	src      []byte
+	maxBytes int
+	d        *zstd.Decoder
+	n        int           // bytes read so far
+	whole    *bytes.Reader // not nil: all of the content
+	pooled   *scratch      // what whole reads
+}
+
+func (z *zstdReader) reset(src []byte, maxBytes int) error {
+	d, _ := zstdStreams.Get().(*zstd.Decoder)
+	if d == nil {
+		var err error
+		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(zstdStreamWindow))
+		if err != nil {
+			return ErrDecompress
+		}
+	}
+	*z = zstdReader{src: src, maxBytes: maxBytes, d: d}
+	if err := d.Reset(bytes.NewReader(src)); err != nil {
+		return ErrDecompress
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (z *zstdReader) Read(p []byte) (int, error) {
+	if z.whole != nil {
+		return z.whole.Read(p)
+	}
+	n, err := z.d.Read(p)
+	z.n += n
+	if n > 0 {
+		return n, nil // an error comes again with nothing before it
+	}
+	if err != nil && (errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded)) {
+		z.pooled = getScratch()
+		if z.pooled.b, err = unzstd(z.pooled.b, z.src, z.maxBytes); err != nil {
+			return 0, err
+		}
+		z.whole = bytes.NewReader(z.pooled.b[min(z.n, len(z.pooled.b)):])
+		return z.whole.Read(p)
+	}
+	return 0, err
+}
+
+// release gives the decoder back to its pool without holding on to the source.
+func (z *zstdReader) release() {
+	if z.d.Reset(nil) == nil {
+		zstdStreams.Put(z.d)
+	}
+	if z.pooled != nil {
+		putScratch(z.pooled)
+	}
+	*z = zstdReader{}
 }
