@@ -1,0 +1,2 @@
+// Package log is one copy of one shard on disk.
+package log

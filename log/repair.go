@@ -1,0 +1,119 @@
+package log
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"go.uber.org/zap"
+)
+
+func (l *Log) recoveryInput() recoveryInput {
+	s := l.shared
+	return recoveryInput{
+		fs: s.FS, dir: l.dir, name: l.name, entry: s.Journal.Get(l.shard), verifyAll: s.VerifyAllOnOpen,
+		repairTail: s.RepairChecksumTail, interval: int64(l.cfg.IndexIntervalBytes), producers: s.MaxProducers,
+		batches: s.ProducerBatches, now: s.nowMs(),
+	}
+}
+
+// adoptRecovered carries out the repairs and makes what was recovered the state of the log.
+func (l *Log) adoptRecovered(r *recovered) error {
+	if err := l.repair(r); err != nil {
+		return err
+	}
+	entry := l.shared.Journal.Get(l.shard)
+	l.mu.Lock()
+	l.producers = r.producers
+	if r.noState {
+		l.shared.Metrics.ProducersRebuilt.Inc()
+	}
+	l.start.Store(int64(r.start))
+	l.end.Store(int64(r.end))
+	l.floor.Store(max(l.floor.Load(), int64(r.start)))
+	durable := r.start
+	if entry.MarkKnown {
+		durable = max(min(entry.Mark, r.end), r.start)
+	}
+	if len(r.segments) == 0 {
+		durable = r.end
+	}
+	l.durable.Store(int64(durable))
+	for _, s := range r.segments {
+		switch {
+		case s.sealed || entry.MarkKnown && s.endOffset() <= entry.Mark:
+			s.synced = s.size.Load()
+		case entry.MarkKnown && s.base == entry.MarkSegment:
+			s.synced = min(entry.MarkBytes, s.size.Load())
+		}
+	}
+	if n := len(r.segments); n > 0 {
+		l.active = r.segments[n-1]
+		for _, s := range r.segments[:n-1] {
+			s.frozen.Store(true)
+			l.addUnsyncedSegmentLocked(s)
+		}
+	}
+	l.seals = r.seals
+	l.publishLocked(r.segments, r.epochs)
+	dirty := l.active != nil && (len(l.unsynced) > 0 || l.active.synced < l.active.size.Load())
+	if dirty {
+		// Names may be as unsynced as bytes.
+		l.dirtyDir = true
+		l.madeDir = l.shared.dirs.made()
+		l.markDirtyLocked()
+	}
+	l.mu.Unlock()
+	l.writeRebuilt(r)
+	if dirty && l.shared.Syncer.mode == SyncOnCommit {
+		return l.Sync() // what is served under on_commit is on the device
+	}
+	if len(r.seals) > 0 {
+		l.RequestSync()
+	}
+	return nil
+}
+
+// writeRebuilt writes the indexes of sealed segments anew. They stay in memory where that fails; the next opening tries again.
+func (l *Log) writeRebuilt(r *recovered) {
+	for _, s := range r.rebuilt {
+		l.shared.Metrics.IndexRebuilt.Inc()
+		s.sealed = true
+		if err := l.writeIndex(s, r.epochs); err != nil {
+			l.logger().Warn("rebuilt index is not written", zap.Int64("segment", int64(s.base)), zap.Error(err))
+		}
+	}
+}
+
+// repair carries out the actions of a recovery, in order. Each is durable before the next, so that a crash leaves a state that
+// recovery would have chosen on its way.
+func (l *Log) repair(r *recovered) error {
+	for _, a := range r.actions {
+		l.logger().Warn("log is repaired", zap.String("file", a.file), zap.String("why", a.why), zap.Int64("size", a.size), zap.Int64("bytes_cut", a.lost))
+		l.shared.Metrics.RecoveryTruncated.Add(float64(a.lost))
+		if err := l.act(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) act(a action) error {
+	if a.kind == actRemove {
+		if err := l.shared.FS.Remove(a.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return l.shared.FS.SyncDir(l.dir)
+	}
+	f, err := l.shared.FS.OpenFile(a.file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(a.size); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}

@@ -1,0 +1,145 @@
+package log
+
+import (
+	"errors"
+	"io/fs"
+
+	"go.uber.org/zap"
+
+	"github.com/felixlog/felix/internal/ids"
+)
+
+// keptSnapshots is how many producer snapshots of a log are kept: the newest, and one in case it is damaged.
+const keptSnapshots = 2
+
+// pendingSeal is a segment that is not active any more and whose index and snapshot are still to be written.
+type pendingSeal struct {
+	segment  *segment
+	end      ids.Offset
+	snapshot []byte // the producers as they are at end
+}
+
+// sealPending writes index and snapshot of the segments that were rolled and are synced by now. Without space it leaves them for
+// later: the index stays in memory, and recovery can do without the files.
+func (l *Log) sealPending() error {
+	l.mu.Lock()
+	idle := len(l.seals) == 0 || l.usableLocked() != nil
+	l.mu.Unlock()
+	if idle {
+		return nil
+	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	for {
+		l.mu.Lock()
+		if err := l.usableLocked(); err != nil {
+			l.mu.Unlock()
+			return err
+		}
+		if len(l.seals) == 0 || l.seals[0].segment.synced < l.seals[0].segment.size.Load() {
+			l.mu.Unlock()
+			return nil
+		}
+		seal := l.seals[0]
+		v := l.view.Load()
+		l.mu.Unlock()
+		if err := l.seal(&seal, v.epochs); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		seal.segment.sealed = true
+		l.seals = l.seals[1:]
+		if len(l.seals) == 0 {
+			l.seals = nil
+		}
+		l.mu.Unlock()
+	}
+}
+
+// seal writes the files of one seal. The caller has the turn, so the segment can neither go nor be cut meanwhile.
+func (l *Log) seal(p *pendingSeal, epochs epochTable) error {
+	if err := l.writeHint(offsetName(l.dir, p.end, producersSuffix), p.snapshot); err != nil {
+		return err
+	}
+	if err := l.writeIndex(p.segment, epochs); err != nil {
+		return err
+	}
+	if err := l.syncDir(); err != nil {
+		return err
+	}
+	return l.dropSnapshots(p.end)
+}
+
+// writeIndex writes the index file of a segment whose index is in memory.
+func (l *Log) writeIndex(s *segment, epochs epochTable) error {
+	x := s.idx.Load()
+	if x == nil {
+		return nil
+	}
+	head := indexHead{
+		identity: s.identity, base: s.base, end: s.endOffset(), fileBytes: s.size.Load(), largest: s.largest.Load(),
+		first: s.first, block: x.block, total: x.total, epochs: epochs.between(s.base, s.endOffset()),
+	}
+	if len(head.epochs) > 0 && head.epochs[0].offset < s.base {
+		head.epochs[0].offset = s.base
+	}
+	return l.writeHint(offsetName(l.dir, s.base, indexSuffix), appendIndexFile(nil, head, x.view()))
+}
+
+// writeHint writes a file that recovery can do without, and syncs it. A sync that fails stops the log all the same: the disk is not
+// to be trusted.
+func (l *Log) writeHint(name string, b []byte) error {
+	syncFailed, err := writeFile(l.shared.FS, name, b, true)
+	if syncFailed {
+		l.fail(err)
+	}
+	return err
+}
+
+// syncDir syncs the log's directory; a failure stops the log.
+func (l *Log) syncDir() error {
+	err := l.shared.FS.SyncDir(l.dir)
+	if err != nil {
+		l.fail(err)
+	}
+	return err
+}
+
+// fail stops the log after a failed sync outside of runSync, and reports it.
+func (l *Log) fail(err error) {
+	l.mu.Lock()
+	first := l.failed == nil
+	err = l.failLocked(err)
+	report := first && l.onDurable != nil && l.appended
+	durable := ids.Offset(l.durable.Load())
+	l.mu.Unlock()
+	if first {
+		l.shared.Metrics.SyncFailures.Inc()
+		l.logger().Error("sync failed: the log is stopped", zap.Error(err))
+	}
+	if report {
+		l.onDurable(durable, err)
+	}
+}
+
+// dropSnapshots removes producer snapshots but the newest ones at or below newest. A failure is of no consequence.
+func (l *Log) dropSnapshots(newest ids.Offset) error {
+	entries, err := l.shared.FS.ReadDir(l.dir)
+	if err != nil {
+		return err
+	}
+	kept := 0
+	for i := len(entries) - 1; i >= 0; i-- {
+		off, ok := parseOffsetName(entries[i].Name, producersSuffix)
+		if !ok {
+			continue
+		}
+		if kept++; kept <= keptSnapshots && off <= newest {
+			continue
+		}
+		if err := l.shared.FS.Remove(l.dir + "/" + entries[i].Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

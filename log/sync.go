@@ -1,0 +1,343 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/felixlog/felix/internal/ids"
+	"github.com/felixlog/felix/log/journal"
+)
+
+// syncState lets one goroutine sync a log while others wait for it. Its lock is a leaf.
+type syncState struct {
+	mu      sync.Mutex
+	running bool // somebody syncs
+	queued  bool // a worker of the syncer will
+	again   bool // asked for while running, by somebody who does not wait
+	waiting []*syncWaiter
+}
+
+// syncWaiter waits for a sync that covers target.
+type syncWaiter struct {
+	target ids.Offset
+	wake   chan struct{} // of room 1
+}
+
+var syncWaiters = sync.Pool{New: func() any { return &syncWaiter{wake: make(chan struct{}, 1)} }}
+
+// RequestSync asks for a sync of what is written, by a goroutine of the syncer. Requests that come before it begins share it.
+// OnDurable reports.
+func (l *Log) RequestSync() {
+	st := &l.sync
+	st.mu.Lock()
+	enqueue := false
+	switch {
+	case st.running:
+		st.again = true
+	case !st.queued:
+		st.queued, enqueue = true, true
+	}
+	st.mu.Unlock()
+	if enqueue {
+		l.shared.Syncer.enqueue(l)
+	}
+}
+
+// Sync makes everything durable that was written before the call.
+func (l *Log) Sync() error {
+	_, err := l.SyncNow()
+	return err
+}
+
+// SyncNow makes everything durable that was written before the call, and returns the durable end. If nobody syncs this log it does
+// so on the caller's goroutine, which spares a lone producer the hand-off; otherwise it waits for a sync that began late enough,
+// and of those who wait one carries it out. OnDurable is called before it returns, by whoever syncs.
+func (l *Log) SyncNow() (ids.Offset, error) {
+	target := ids.Offset(l.end.Load())
+	for {
+		if durable := ids.Offset(l.durable.Load()); durable >= target && !l.hasFailed() {
+			return durable, nil
+		}
+		if !l.takeSync(target) {
+			continue // waited; look again
+		}
+		err := l.runSync()
+		l.endSync()
+		if err != nil {
+			return ids.Offset(l.durable.Load()), err
+		}
+	}
+}
+
+func (l *Log) hasFailed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.usableLocked() != nil
+}
+
+// takeSync makes the caller the one who syncs, or waits for who does and returns false.
+func (l *Log) takeSync(target ids.Offset) bool {
+	st := &l.sync
+	st.mu.Lock()
+	if !st.running {
+		st.running = true
+		st.mu.Unlock()
+		return true
+	}
+	w := syncWaiters.Get().(*syncWaiter) //nolint:errcheck,forcetypeassert // it holds nothing else
+	w.target = target
+	st.waiting = append(st.waiting, w)
+	st.mu.Unlock()
+	<-w.wake
+	syncWaiters.Put(w)
+	return false
+}
+
+// endSync lets the next one sync: those whose records are durable are woken, and one of the others to go on.
+func (l *Log) endSync() {
+	durable := ids.Offset(l.durable.Load())
+	all := l.hasFailed()
+	st := &l.sync
+	st.mu.Lock()
+	st.running = false
+	kept := st.waiting[:0]
+	leader := false
+	for _, w := range st.waiting {
+		switch {
+		case all || w.target <= durable || w.target == math.MaxInt64:
+		case !leader:
+			leader = true
+		default:
+			kept = append(kept, w)
+			continue
+		}
+		w.wake <- struct{}{} // of room 1, and nobody else sends
+	}
+	clear(st.waiting[len(kept):])
+	st.waiting = kept
+	enqueue := st.again && !leader && !st.queued && !all
+	st.queued = st.queued || enqueue
+	st.again = false
+	st.mu.Unlock()
+	if enqueue {
+		l.shared.Syncer.enqueue(l)
+	}
+}
+
+// waitSyncs returns when nobody syncs. The log is closed, so no sync begins afterwards that touches a file.
+func (l *Log) waitSyncs() {
+	for !l.takeSync(math.MaxInt64) {
+	}
+	l.endSync()
+}
+
+// syncInBackground syncs what is written and finishes sealed segments, on a goroutine of the syncer.
+func (l *Log) syncInBackground() {
+	st := &l.sync
+	st.mu.Lock()
+	st.queued = false
+	if st.running {
+		st.again = true
+		st.mu.Unlock()
+		return
+	}
+	st.running = true
+	st.mu.Unlock()
+	err := l.runSync()
+	l.endSync()
+	if err == nil {
+		err = l.sealPending()
+	}
+	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrFailed) {
+		l.logger().Warn("sync is tried again later", zap.Error(err))
+	}
+}
+
+// syncJob is what one sync covers.
+type syncJob struct {
+	segments []*segment
+	sizes    []int64
+	mark     journal.Mark
+	gen      uint32
+	dir      bool
+	madeDir  uint64
+	appends  int64
+	bytes    int64
+}
+
+// runSync syncs what is written now. The caller is the one who syncs.
+func (l *Log) runSync() error {
+	var segments [4]*segment
+	var sizes [4]int64
+	job := syncJob{segments: segments[:0], sizes: sizes[:0]}
+	l.mu.Lock()
+	if err := l.usableLocked(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	l.planSyncLocked(&job)
+	l.mu.Unlock()
+	if len(job.segments) == 0 && !job.dir && job.madeDir == 0 {
+		return nil
+	}
+	began := time.Now()
+	err, failed := l.carryOut(&job)
+	l.shared.Metrics.SyncSeconds.Observe(time.Since(began).Seconds())
+
+	l.mu.Lock()
+	var moved bool
+	switch {
+	case err == nil:
+		moved = l.syncedLocked(&job)
+	case failed:
+		l.shared.Metrics.SyncFailures.Inc()
+		l.logger().Error("sync failed: the log is stopped", zap.Int64("durable_end", l.durable.Load()), zap.Error(err))
+		err = l.failLocked(err)
+	default: // a file could not be opened: nothing is known to be lost, and the next interval tries again
+		l.markDirtyLocked()
+	}
+	report := l.onDurable != nil && l.appended && (moved || failed)
+	unpin := l.pinned
+	if l.dirty && !failed {
+		unpin = nil
+	}
+	if unpin != nil {
+		l.pinned = nil
+	}
+	durable := ids.Offset(l.durable.Load())
+	l.mu.Unlock()
+	if unpin != nil {
+		l.shared.Files.release(&unpin.h)
+	}
+	if report {
+		if failed {
+			l.onDurable(durable, err)
+		} else {
+			l.onDurable(durable, nil)
+		}
+	}
+	return err
+}
+
+// planSyncLocked fills in what there is to sync. From here on, what is appended makes the log dirty again.
+func (l *Log) planSyncLocked(job *syncJob) {
+	for _, s := range l.unsynced {
+		job.segments = append(job.segments, s)
+		job.sizes = append(job.sizes, s.size.Load())
+	}
+	if s := l.active; s != nil {
+		if size := s.size.Load(); size > s.synced {
+			job.segments = append(job.segments, s)
+			job.sizes = append(job.sizes, size)
+		}
+		job.mark = journal.Mark{
+			End: ids.Offset(l.end.Load()), Segment: s.base, Bytes: s.size.Load(), Headers: s.idx.Load().total,
+		}
+	}
+	job.gen, job.dir, job.madeDir = l.gen, l.dirtyDir, l.madeDir
+	job.appends, job.bytes = l.appends, l.bytes
+	l.dirty, l.dirtyDir, l.appends = false, false, 0
+}
+
+// carryOut does the syncs, older segments first, so that what is durable never has a hole. failed tells a sync that failed from a
+// file that could not be opened.
+func (l *Log) carryOut(job *syncJob) (err error, failed bool) { //nolint:revive,staticcheck // the error is the result
+	for _, s := range job.segments {
+		err := l.withFile(s, func(f fileIO) error {
+			err := f.Datasync()
+			failed = err != nil
+			return err
+		})
+		if err != nil && !failed && l.isGone(s) {
+			continue // retention or a truncation was faster
+		}
+		if err != nil {
+			return fmt.Errorf("sync segment %d: %w", s.base, err), failed
+		}
+	}
+	if job.dir {
+		if err := l.shared.FS.SyncDir(l.dir); err != nil {
+			return err, true
+		}
+	}
+	if job.madeDir != 0 {
+		// The log's own name, and its topic's: both may have been made with it.
+		parent := path.Dir(l.dir)
+		for _, dir := range []string{parent, path.Dir(parent)} {
+			if err := l.shared.dirs.sync(l.shared.FS, dir, job.madeDir); err != nil {
+				return err, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// isGone says that a segment is not in the log any more, and that this is not because the log was closed.
+func (l *Log) isGone(s *segment) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.closed && !slices.Contains(l.view.Load().segments, s)
+}
+
+// syncedLocked takes note of a sync that succeeded. It reports whether the durable end has moved.
+func (l *Log) syncedLocked(job *syncJob) bool {
+	l.bytes -= job.bytes
+	l.shared.Metrics.UnsyncedBytes.Sub(float64(job.bytes))
+	if job.appends > 0 {
+		l.shared.Metrics.SyncBatchAppends.Observe(float64(job.appends))
+	}
+	if l.madeDir == job.madeDir {
+		l.madeDir = 0
+	}
+	if job.gen != l.gen {
+		return false // the log was truncated meanwhile: the sync says nothing of what stands there now
+	}
+	for i, s := range job.segments {
+		s.synced = max(s.synced, job.sizes[i])
+	}
+	kept := l.unsynced[:0]
+	for _, s := range l.unsynced {
+		if s.synced < s.size.Load() {
+			kept = append(kept, s)
+		}
+	}
+	clear(l.unsynced[len(kept):])
+	l.unsynced = kept
+	if int64(job.mark.End) <= l.durable.Load() && job.mark.Bytes == 0 {
+		return false
+	}
+	moved := int64(job.mark.End) > l.durable.Load()
+	l.durable.Store(max(l.durable.Load(), int64(job.mark.End)))
+	l.shared.Journal.SetMark(l.shard, job.mark)
+	l.shared.Syncer.markMarks()
+	return moved
+}
+
+// markDirtyLocked tells the syncer that there is something to sync, once, and keeps the file open that was written to: an error
+// that the disk reports later belongs to those who had it open.
+func (l *Log) markDirtyLocked() {
+	if l.dirty || l.shared.Syncer.mode != SyncPeriodic || l.closed {
+		return
+	}
+	l.dirty = true
+	if l.pinned == nil && l.active != nil && l.active.h.tryAcquire() {
+		l.pinned = l.active
+	}
+	l.shared.Syncer.markDirty(l)
+}
+
+// addUnsyncedSegmentLocked remembers a segment that is not active any more and not synced yet.
+func (l *Log) addUnsyncedSegmentLocked(s *segment) {
+	if s.synced < s.size.Load() {
+		l.unsynced = append(l.unsynced, s)
+	}
+}
+
+func (l *Log) addUnsyncedLocked(n int64) { l.shared.Metrics.UnsyncedBytes.Add(float64(n)) }
