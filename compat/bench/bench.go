@@ -100,7 +100,7 @@ func (b *bench) rows(ctx context.Context, list string) error {
 		}
 		start := time.Now()
 		if err := r.run(b, ctx); err != nil {
-			b.say("%s failed: %v", r.name, err)
+			b.say("%s is incomplete: %.300v", r.name, err)
 			failed = append(failed, r.name)
 		}
 		b.say("%s took %.0f s", r.name, time.Since(start).Seconds())

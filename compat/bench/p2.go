@@ -67,7 +67,8 @@ func (b *bench) p2(ctx context.Context) error {
 
 // syncSub runs one sub-row of P2, with a probe of the disk before each round.
 func (b *bench) syncSub(ctx context.Context, s *report.Sub, spec load.Spec) error {
-	return b.interleave(ctx, s, []server.Kind{server.Kafka, server.Felix, server.Null}, func(ctx context.Context, k server.Kind) (report.Figures, error) {
+	kinds := pick(b, []server.Kind{server.Kafka, server.Felix}, []server.Kind{server.Kafka, server.Felix, server.Null})
+	return b.interleave(ctx, s, kinds, func(ctx context.Context, k server.Kind) (report.Figures, error) {
 		if k == b.servers[0] {
 			if err := b.probeSync(s, spec.RecordBytes+100); err != nil {
 				return nil, fmt.Errorf("probe: %w", err)

@@ -27,8 +27,8 @@ func (b *bench) p5(ctx context.Context) error {
 		"ms"); s != nil {
 		errs = append(errs, b.emptyStart(ctx, s))
 	}
-	text := fmt.Sprintf("kill -9 with %d GiB in 10 partitions (256 MiB segments, warm cache) and 20 MB/s being written; process start to "+
-		"the first fetch answered, and to one of each partition.", pick(b, 1, 10))
+	text := fmt.Sprintf("kill -9 with %.2g GiB in 10 partitions (256 MiB segments, warm cache) and 20 MB/s being written; process start to "+
+		"the first fetch answered, and to one of each partition.", pick(b, 0.5, 10))
 	if s := b.sub("P5", "crash", text, "first fetch s", "all partitions s", "metadata s", "GiB"); s != nil {
 		errs = append(errs, b.crashStart(ctx, s))
 	}
@@ -60,7 +60,7 @@ func (b *bench) crashStart(ctx context.Context, s *report.Sub) error {
 		if !b.has(k) {
 			continue
 		}
-		d, err := b.fill(ctx, k, crashPartitions, pick[int64](b, 1<<30, 10<<30))
+		d, err := b.fill(ctx, k, crashPartitions, pick[int64](b, 1<<29, 10<<30))
 		if err == nil {
 			err = b.crashTrials(ctx, s, k, d)
 		}

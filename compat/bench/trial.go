@@ -59,7 +59,7 @@ func (b *bench) interleave(ctx context.Context, s *report.Sub, kinds []server.Ki
 			s.Notes = append(s.Notes, fmt.Sprintf("%s could not be measured: %v", k, err))
 			return
 		}
-		if counted {
+		if counted && len(f) > 0 {
 			s.Add(string(k), f)
 			b.say("%s %-28s %-5s %s", s.Row, s.Name, k, show(s.Columns, f))
 		}

@@ -52,7 +52,8 @@ type flow struct {
 	wg       sync.WaitGroup
 }
 
-// newFlow connects the clients of a flow. Each consumer takes its share of the partitions.
+// newFlow connects the clients of a flow. Each consumer takes its share of the partitions, from their start: the topic is new, and
+// a consumer that asks for the end may ask after the first records came.
 func newFlow(ctx context.Context, spec *Spec) (*flow, error) {
 	f := &flow{spec: spec, w: &wire{}, values: gen.Values(spec.RecordBytes), end: make([]hist.Hist, spec.Consumers)}
 	f.from.Store(1 << 62)
@@ -61,7 +62,7 @@ func newFlow(ctx context.Context, spec *Spec) (*flow, error) {
 		for p := i; p < spec.Partitions; p += spec.Consumers {
 			mine = append(mine, int32(p))
 		}
-		cl, err := kgo.NewClient(consumerOpts(spec, spec.Topic, mine, kgo.NewOffset().AtEnd(), f.w)...)
+		cl, err := kgo.NewClient(consumerOpts(spec, spec.Topic, mine, kgo.NewOffset().AtStart(), f.w)...)
 		if err != nil {
 			return f, err
 		}
