@@ -40,9 +40,9 @@ func openDB(path string, noSync bool) (*raftboltdb.BoltStore, error) {
 	return db, nil
 }
 
-// create makes the database of a new cluster of one member with the given commands as its first entries. It is written aside
+// createFiles makes the database of a new cluster of one member with the given commands as its first entries. It is written aside
 // and renamed, so that a crash leaves either nothing or all of it: one sync of the file, one of the directory.
-func create(dir string, server raft.Server, commands [][]byte) error {
+func createFiles(dir string, server raft.Server, commands [][]byte) error {
 	tmp := filepath.Join(dir, tmpName)
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the rest of an unfinished start: %w", err)

@@ -117,7 +117,7 @@ func prepare(dir string, self raft.Server, first [][]byte) error {
 	if left, err := os.ReadDir(filepath.Join(dir, "snapshots")); err == nil && len(left) > 0 {
 		return fmt.Errorf("raftstore: %s has snapshots but no %s: it is damaged, restore it from a backup", dir, dbName)
 	}
-	return create(dir, self, first)
+	return createFiles(dir, self, first)
 }
 
 func (s *Store) start(opts Options) error {
