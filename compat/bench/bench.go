@@ -131,7 +131,7 @@ func (b *bench) prepare(ctx context.Context, felix, work string) (err error) {
 	}
 	b.in = &server.Installation{FelixBinary: felix, Self: self, LogDir: filepath.Join(b.work, "logs")}
 	if slices.Contains(b.servers, server.Kafka) {
-		if b.in.KafkaLibs, err = server.FindKafka(ctx, filepath.Join(b.root, "compat", "bench")); err != nil {
+		if b.in.KafkaLibs, err = server.FindKafka(ctx, filepath.Join(b.root, "compat")); err != nil {
 			return err
 		}
 	}

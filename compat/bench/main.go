@@ -64,7 +64,7 @@ func runNull(ctx context.Context, args []string) error {
 // repoRoot is the project's root: the program runs from it (make bench) or from its own folder.
 func repoRoot() string {
 	for _, dir := range []string{".", "../.."} {
-		if _, err := os.Stat(filepath.Join(dir, "compat", "bench", "pom.xml")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "compat", "bench", "go.mod")); err == nil {
 			if abs, err := filepath.Abs(dir); err == nil {
 				return abs
 			}

@@ -66,6 +66,7 @@ var caseTitles = map[string]string{
 	"20":    "acks=0, 1000 records",
 	"25":    "a batch over max.message.bytes is split and succeeds",
 	"29":    "a million records with the producer's defaults, exactly once and in order",
+	"35":    "LogAppendTime: consumers see the server's time",
 	"39":    "a record reaches a waiting consumer at once",
 	"50":    "offsets of times: beginning, end, between, future",
 	"58":    "assign, seek, beginningOffsets, endOffsets, offsetsForTimes",

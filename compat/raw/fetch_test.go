@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,8 @@ var _ = register(
 	Case{ID: "T33.min-bytes", What: "min_bytes above what the partition limit lets through, max_wait 10 s", Want: "at once"},
 	Case{ID: "T45.wait", What: "incremental fetch with nothing new, max_wait 400 ms", Want: "empty, after about 400 ms"},
 	Case{ID: "T25.zero-id", What: "Fetch v13 with a zero topic id, and forgetting one", Want: "UNKNOWN_TOPIC_ID (100); served"},
+	Case{ID: "S99.hour", What: "fetch with max_wait of an hour and nothing to fetch", Want: "answered after about 30 s",
+		OnlyFelix: "Kafka waits as long as it is asked to"},
 	Case{ID: "43.order", What: "every asked partition once in the answer, and the topic's name", Want: "partitions 0 1 2"},
 	Case{ID: "43.replica", What: "Fetch v12 with replica id 5", Want: "refused"},
 )
@@ -447,6 +450,33 @@ func TestTrap31ReadCommitted(t *testing.T) {
 		got += ", no records"
 	}
 	expect(t, "T31.empty", got)
+}
+
+// TestHostile99LongWait runs beside nothing else: parallel tests start when the others, which restart the server, are done.
+func TestHostile99LongWait(t *testing.T) {
+	if onlyFelix(t, "S99.hour") {
+		return
+	}
+	t.Parallel()
+	c := dial(t)
+	req := fetchRequest(c.topic(1), 0, 0)
+	req.MaxWaitMillis = 3_600_000
+	if _, err := c.Send(req); err != nil {
+		t.Fatal(err)
+	}
+	var b [4]byte
+	begin := time.Now()
+	if err := c.SetReadDeadline(begin.Add(40 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	got := "not answered"
+	if _, err := io.ReadFull(c, b[:]); err == nil {
+		got = fmt.Sprintf("answered after %v", time.Since(begin))
+		if d := time.Since(begin); d > 25*time.Second && d < 35*time.Second {
+			got = "answered after about 30 s"
+		}
+	}
+	expect(t, "S99.hour", got)
 }
 
 // kadmOffsets compares kadm's view of a topic, as tools have it (case 58, with compat/clients for Java).

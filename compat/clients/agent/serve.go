@@ -15,6 +15,9 @@ import (
 // DefaultTimeout bounds an operation whose Request names no limit.
 const DefaultTimeout = 60 * time.Second
 
+// DrainLimit bounds how long a stopped load waits for the answers to what it has sent.
+const DrainLimit = 60 * time.Second
+
 // Library is one client library under the protocol. Each call makes the client it needs and closes it again, so that cases do not
 // share connections or producer ids. A method returns when its context ends.
 type Library interface {

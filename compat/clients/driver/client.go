@@ -70,11 +70,11 @@ func Local(ctx context.Context, name string, lib agent.Library, f Features) (*Cl
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		err := agent.Serve(requests, answers, lib)
-		answers.Close()
+		_ = answers.Close() // never fails
 		done <- err
 	})
 	end := func() error {
-		out.Close() // a library that still writes must not wait for a reader
+		_ = out.Close() // a library that still writes must not wait for a reader
 		wg.Wait()
 		return <-done
 	}

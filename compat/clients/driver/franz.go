@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/felixlog/felix/compat/clients/agent"
+	"github.com/felixlog/felix/compat/peer"
 )
 
 // franz implements agent.Library with franz-go: kgo for records, kadm for the rest.
@@ -27,14 +29,14 @@ func Franz(ctx context.Context) (*Client, error) {
 	return Local(ctx, "franz-go", franz{}, Features{})
 }
 
-// Version is the module's version in this build.
+// goModRequirement finds franz-go's version in the module file; a test binary carries no build information.
+var goModRequirement = regexp.MustCompile(`(?m)^\s*github\.com/twmb/franz-go v(\S+)`)
+
+// Version is the module's version.
 func (franz) Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dep := range info.Deps {
-			if dep.Path == "github.com/twmb/franz-go" {
-				return "franz-go " + strings.TrimPrefix(dep.Version, "v")
-			}
-		}
+	b, err := os.ReadFile(filepath.Join(peer.ModuleDir(), "go.mod"))
+	if m := goModRequirement.FindSubmatch(b); err == nil && m != nil {
+		return "franz-go " + string(m[1])
 	}
 	return "franz-go"
 }

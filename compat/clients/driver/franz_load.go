@@ -73,8 +73,15 @@ func (franz) Load(ctx context.Context, req agent.Request, emit func(agent.Event)
 		case <-ctx.Done():
 		}
 	}
+	limit := time.NewTimer(agent.DrainLimit)
+	defer limit.Stop()
 	for inFlight > 0 {
-		inFlight -= settle(<-answers, answers, emit)
+		select {
+		case a := <-answers:
+			inFlight -= settle(a, answers, emit)
+		case <-limit.C:
+			return next, fmt.Errorf("load: %d records without an answer after %v", inFlight, agent.DrainLimit)
+		}
 	}
 	return next, nil
 }

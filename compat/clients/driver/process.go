@@ -46,7 +46,7 @@ func start(ctx context.Context, name, program string, args ...string) (*Client, 
 	if err != nil {
 		return nil, err
 	}
-	defer logFile.Close()
+	defer func() { _ = logFile.Close() }() // the child has its own descriptor
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -213,8 +213,16 @@ func (library) Load(ctx context.Context, req agent.Request, emit func(agent.Even
 		case <-ctx.Done():
 		}
 	}
+	limit := time.NewTimer(agent.DrainLimit)
+	defer limit.Stop()
 	for inFlight > 0 {
-		settle(<-reports)
+		select {
+		case event := <-reports:
+			settle(event)
+		case <-producer.Events():
+		case <-limit.C:
+			return next, fmt.Errorf("load: %d records without an answer after %v", inFlight, agent.DrainLimit)
+		}
 	}
 	return next, nil
 }

@@ -15,17 +15,17 @@ const kafkaVersion = "4.3.1"
 // clusterID is any fixed UUID in Kafka's own form: the cluster is thrown away with its data.
 const clusterID = "MkU3OEVBNTcwNTJENDM2Qk"
 
-// FindKafka returns the directory of Kafka's jars: $FELIX_KAFKA_LIBS, or a cache below benchDir that Maven fills from pom.xml
-// on first use.
-func FindKafka(ctx context.Context, benchDir string) (string, error) {
-	if dir := os.Getenv("FELIX_KAFKA_LIBS"); dir != "" {
+// FindKafka returns the directory of Kafka's jars: $KAFKA_JARS, or the cache of the compat suites, which Maven fills from their pom
+// on first use. compatDir is the project's folder compat.
+func FindKafka(ctx context.Context, compatDir string) (string, error) {
+	if dir := os.Getenv("KAFKA_JARS"); dir != "" {
 		return dir, nil
 	}
-	dir := filepath.Join(benchDir, ".cache", "kafka-"+kafkaVersion)
-	if jars, _ := filepath.Glob(filepath.Join(dir, "kafka_2.13-*.jar")); len(jars) > 0 {
+	dir := filepath.Join(compatDir, ".cache", "kafka-"+kafkaVersion, "lib")
+	if jars, _ := filepath.Glob(filepath.Join(dir, "kafka-tools-*.jar")); len(jars) > 0 {
 		return dir, nil
 	}
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(benchDir, "pom.xml"),
+	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(compatDir, "peer", "pom.xml"),
 		"dependency:copy-dependencies", "-DoutputDirectory="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("fetch Kafka's jars: %w: %s", err, out)

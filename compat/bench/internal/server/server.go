@@ -125,7 +125,8 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), cfg.Env...)
 	if cfg.Kind == Felix {
-		s.cmd.Env = append(s.cmd.Env, "FELIX_DURABLE_FSYNC_MODE="+orDefault(cfg.Fsync, "periodic"))
+		s.cmd.Env = append(s.cmd.Env, "FELIX_DURABLE_FSYNC_MODE="+orDefault(cfg.Fsync, "periodic"),
+			"FELIX_DURABLE_RETENTION_INTERVAL_SECONDS=5") // as often as Kafka is told to look
 	}
 	// If the bench program dies, so do its servers.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

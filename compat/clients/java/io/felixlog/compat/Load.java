@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -18,6 +19,9 @@ import org.apache.kafka.common.protocol.Errors;
 /** A steady stream of numbered records from an idempotent producer that never gives one up. */
 final class Load {
     private record Answer(int partition, long sequence, long offset, Exception error) {}
+
+    /** agent.DrainLimit. */
+    private static final long DRAIN_LIMIT_NANOS = 60_000_000_000L;
 
     private Load() {}
 
@@ -42,7 +46,15 @@ final class Load {
             long interval = rate > 0 ? 1_000_000_000L / rate : 0;
             long sent = 0;
             int inFlight = 0;
+            long drainUntil = 0;
             while (!stop.get() || inFlight > 0) {
+                if (stop.get()) {
+                    drainUntil = drainUntil == 0 ? System.nanoTime() + DRAIN_LIMIT_NANOS : drainUntil;
+                    if (System.nanoTime() > drainUntil) {
+                        producer.close(Duration.ZERO);
+                        throw new IllegalStateException("load: " + inFlight + " records without an answer");
+                    }
+                }
                 while (!stop.get() && inFlight < window && System.nanoTime() - start >= sent * interval) {
                     int partition = (int) (sent % next.length);
                     long sequence = next[partition]++;
