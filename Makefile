@@ -106,8 +106,7 @@ compat: build ## Install the other clients, then run the raw and client suites: 
 
 .PHONY: bench
 bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md: make bench ARGS='-rows P1,P4'.
-	compat/install.sh
-	cd compat && $(GO) run ./bench $(ARGS)
+	cd compat/bench && $(GO) run . $(ARGS)
 
 .PHONY: campaign
 campaign: build ## A long, resumable campaign: make campaign KIND=kill|disk|soak|connect|fuzz N=200 SEED=1.
