@@ -68,7 +68,8 @@ func newAdmin(reg *prometheus.Registry, m *metrics, logger *zap.Logger, profiles
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	a.server = &http.Server{
@@ -88,7 +89,7 @@ func answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(body + "\n")) //nolint:errcheck // the prober left; nobody is told
+	_, _ = w.Write([]byte(body + "\n")) // the prober left; nobody is told
 }
 
 // set moves the node to a state; the metric follows.

@@ -27,8 +27,6 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
-	exitRepair  = 6 // offline tools: a start would repair
-	exitRefuse  = 7 // offline tools: a start would refuse, or records are damaged
 )
 
 // statusError is an error that has an exit status of its own. quiet says that the command has already told the person.
@@ -61,7 +59,7 @@ func Main(ctx context.Context, p Process) int {
 		s = &statusError{status: exitFailure, err: err}
 	}
 	if !s.quiet {
-		_, _ = fmt.Fprintln(p.Err, "felix:", err) //nolint:errcheck // nowhere is left to report it
+		_, _ = fmt.Fprintln(p.Err, "felix:", err) // nowhere is left to report it
 	}
 	return s.status
 }
@@ -76,7 +74,7 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath()))
 	})
-	root.AddCommand(newServe(p), newLog(p))
+	root.AddCommand(newServe(p))
 	return root
 }
 
@@ -100,7 +98,7 @@ defaults; docs/configuration.md lists them all. SIGINT and SIGTERM stop the node
 		}
 		if printConfig {
 			for _, w := range l.Warnings {
-				_, _ = fmt.Fprintln(p.Err, "felix: warning:", w) //nolint:errcheck // nowhere is left to report it
+				_, _ = fmt.Fprintln(p.Err, "felix: warning:", w) // nowhere is left to report it
 			}
 			return l.Print(p.Out)
 		}

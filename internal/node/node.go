@@ -129,7 +129,7 @@ func (n *Node) openAdmin(ctx context.Context) error {
 
 func (n *Node) bindKafka(ctx context.Context) (net.Listener, error) {
 	if n.config.Kafka.Listen == "" {
-		return nil, nil //nolint:nilnil // a listener that is off is no error
+		return nil, nil // a listener that is off is no error
 	}
 	ln, err := listen(ctx, n.config.Kafka.Listen)
 	if err != nil {

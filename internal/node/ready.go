@@ -34,7 +34,7 @@ func writeReady(path string, a Addresses) error {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(tmp.Name()) //nolint:errcheck // the first error is the one to report
+		_ = os.Remove(tmp.Name()) // the first error is the one to report
 		return fmt.Errorf("ready file: %w", err)
 	}
 	return nil

@@ -99,7 +99,7 @@ func greet(w io.Writer, a Addresses, c *Config) {
 
   Ctrl-C stops it and loses nothing.
 
-`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, a.Metrics, brokersFlag(a.Kafka)) //nolint:errcheck // a greeting that nobody can read is no failure
+`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, a.Metrics, brokersFlag(a.Kafka)) // a greeting that nobody can read is no failure
 }
 
 // brokersFlag is what felixctl needs to find this node.

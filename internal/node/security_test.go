@@ -1,0 +1,150 @@
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/felixlog/felix/internal/errcode"
+)
+
+func TestStaticVerifier(t *testing.T) {
+	v := newStaticVerifier([]Credential{{"acme", "secret"}, {"other", "word"}})
+	tests := []struct {
+		name, user, password string
+		want                 bool
+	}{
+		{"right", "acme", "secret", true},
+		{"second", "other", "word", true},
+		{"wrong", "acme", "word", false},
+		{"empty", "acme", "", false},
+		{"unknown", "nobody", "secret", false},
+		{"unknown_empty", "", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			id, err := v.VerifyPlain(t.Context(), tt.user, tt.password)
+			if (err == nil) != tt.want {
+				t.Fatalf("got %v, want success %v", err, tt.want)
+			}
+			if !tt.want {
+				if errcode.Of(err) != errcode.AuthenticationFailed {
+					t.Errorf("got kind %v, want AuthenticationFailed", errcode.Of(err))
+				}
+				return
+			}
+			if id.Caller.Tenant != tt.user || !id.Expires.IsZero() {
+				t.Errorf("got %+v, want tenant %s without an end", id, tt.user)
+			}
+		})
+	}
+}
+
+// verifyServer checks the server certificate of conf for a host, trusting the authority in caFile, as a client would.
+func verifyServer(t *testing.T, conf *tls.Config, caFile, host string, now time.Time) error {
+	t.Helper()
+	text, err := os.ReadFile(caFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		t.Fatal("no authority in the file")
+	}
+	_, err = conf.Certificates[0].Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now})
+	return err
+}
+
+func TestGeneratedCertificate(t *testing.T) {
+	c := &Config{DataDir: t.TempDir()}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	hosts := certificateHosts("felix.example:9092")
+	first, err := serverTLS(c, hosts, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(c.DataDir, "dev", "ca.pem")
+	for _, host := range []string{"localhost", "127.0.0.1", "::1", "felix.example"} {
+		if err := verifyServer(t, first, ca, host, now); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if err := verifyServer(t, first, ca, "elsewhere.example", now); err == nil {
+		t.Error("a host that is not ours verifies")
+	}
+
+	again, err := serverTLS(c, hosts, now.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Certificates[0].Leaf.Equal(first.Certificates[0].Leaf) {
+		t.Error("a good certificate was made anew")
+	}
+	later := now.Add(developmentCertAge - renewBefore + time.Hour)
+	renewed, err := serverTLS(c, hosts, later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if renewed.Certificates[0].Leaf.Equal(first.Certificates[0].Leaf) {
+		t.Error("a certificate near its end was kept")
+	}
+	moved, err := serverTLS(c, certificateHosts("other.example:9092"), later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifyServer(t, moved, ca, "other.example", later); err != nil {
+		t.Errorf("the new advertised host: %v", err)
+	}
+	info, err := os.Stat(filepath.Join(c.DataDir, "dev", "server.key"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v for the key, want mode 0600", info.Mode(), err)
+	}
+}
+
+func TestGivenCertificate(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	ca, cert, key, err := generate([]string{"localhost"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := func(name string, text []byte) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	caFile, certFile, keyFile := path("ca.pem", ca), path("cert.pem", cert), path("key.pem", key)
+	good := TLSConfig{CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile}
+	conf, err := serverTLS(&Config{DataDir: dir, TLS: good}, nil, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conf.ClientAuth != tls.RequireAndVerifyClientCert || conf.MinVersion != tls.VersionTLS12 {
+		t.Errorf("got client auth %v and minimum version %x", conf.ClientAuth, conf.MinVersion)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dev")); !os.IsNotExist(err) {
+		t.Errorf("a certificate was generated beside a given one: %v", err)
+	}
+	tests := []struct {
+		name, want string
+		tls        TLSConfig
+	}{
+		{"missing", "tls.cert", TLSConfig{CertFile: filepath.Join(dir, "none"), KeyFile: keyFile}},
+		{"not_a_pair", "tls.cert", TLSConfig{CertFile: certFile, KeyFile: certFile}},
+		{"no_client_ca", "tls.client_ca", TLSConfig{CertFile: certFile, KeyFile: keyFile, ClientCAFile: filepath.Join(dir, "none")}},
+		{"empty_client_ca", "holds no certificate", TLSConfig{CertFile: certFile, KeyFile: keyFile, ClientCAFile: keyFile}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := serverTLS(&Config{DataDir: dir, TLS: tt.tls}, nil, now); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
