@@ -25,11 +25,19 @@ type loadedIndexes struct {
 
 // add takes note of a loaded index and lets go of others.
 func (c *loadedIndexes) add(s *segment, x *index) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !s.idx.CompareAndSwap(nil, x) {
+	if s.idx.CompareAndSwap(nil, x) {
+		c.keep(s)
+	}
+}
+
+// keep takes note of an index that is in memory and may go, since it is in a file.
+func (c *loadedIndexes) keep(s *segment) {
+	x := s.idx.Load()
+	if x == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.order.push(s)
 	c.used += x.memory()
 	for c.used > maxIndexMemory && c.order.len() > 1 {

@@ -251,10 +251,17 @@ func (l *Log) shut() bool {
 	return true
 }
 
+// takeTurn takes the turn and has a compaction that is under way give up.
+func (l *Log) takeTurn() {
+	l.clean.stop.Add(1)
+	l.turn.Lock()
+	l.clean.stop.Add(-1)
+}
+
 // Delete closes the log and removes its directory. What the journal knows of it stays: see journal.Forget.
 func (l *Log) Delete() error {
 	l.shut()
-	l.turn.Lock() // a pass that is under way must not bring files back
+	l.takeTurn() // a pass that is under way must not bring files back
 	defer l.turn.Unlock()
 	return l.shared.FS.RemoveAll(l.dir)
 }

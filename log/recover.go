@@ -247,7 +247,7 @@ func (r *recovery) sealed(i int) error {
 	}
 	s := newFound(f)
 	head, err := r.usableIndex(f, r.files[i+1].base)
-	if err != nil {
+	if err != nil || len(head.epochs) > 0 && head.epochs[0].epoch < r.chain.epoch {
 		return r.rebuild(i, s)
 	}
 	for _, e := range head.epochs {
@@ -264,7 +264,7 @@ func (r *recovery) sealed(i int) error {
 
 func newFound(f *found) *segment {
 	s := newSegment(f.base)
-	s.created, s.identity, s.compacted = f.head.created, f.identity, f.head.compacted
+	s.created, s.identity, s.compacted, s.clean = f.head.created, f.identity, f.head.compacted, f.head.clean
 	return s
 }
 
@@ -278,9 +278,6 @@ func (r *recovery) usableIndex(f *found, next ids.Offset) (indexHead, error) {
 		return head, err
 	}
 	if head.identity != f.identity || head.base != f.base || head.fileBytes != f.size || head.end != next {
-		return head, errIndex
-	}
-	if len(head.epochs) > 0 && head.epochs[0].epoch < r.chain.epoch {
 		return head, errIndex
 	}
 	return head, nil
@@ -382,13 +379,47 @@ func (r *recovery) scanOne(i int) (done bool, err error) {
 		r.segments = append(r.segments, s)
 		return true, nil
 	}
-	if i < len(r.files)-1 {
-		r.seals = append(r.seals, pendingSeal{
-			segment: s, end: s.endOffset(), snapshot: r.recovered.producers.appendSnapshot(nil, s.endOffset()),
-		})
-	}
 	r.segments = append(r.segments, s)
-	return false, nil
+	if i == len(r.files)-1 {
+		return false, nil
+	}
+	return false, r.reseal(f, s)
+}
+
+// reseal decides whether a scanned segment that is not the newest needs its index and snapshot written. If it was sealed, its index
+// knows a checksum over the batch headers, which tells of damage that breaks no other rule.
+func (r *recovery) reseal(f *found, s *segment) error {
+	head, err := r.usableIndex(f, s.endOffset())
+	x := s.idx.Load()
+	switch {
+	case err == nil && head.total == x.total:
+		s.sealed = true
+		s.idx.Store(nil)
+		return nil
+	case err == nil && r.vouched(s.endOffset()-1):
+		return r.damage(r.path(f.base, segmentSuffix), r.badPrefix(f, x), "%v", errPrefixes)
+	}
+	r.seals = append(r.seals, pendingSeal{
+		segment: s, end: s.endOffset(), snapshot: r.recovered.producers.appendSnapshot(nil, s.endOffset()),
+	})
+	return nil
+}
+
+// badPrefix returns where the first block begins whose batch headers differ from what the index knows.
+func (r *recovery) badPrefix(f *found, x *index) int64 {
+	_, old, err := readIndexFile(r.fs, r.path(f.base, indexSuffix))
+	if err != nil {
+		return segmentHeaderBytes
+	}
+	at := int64(segmentHeaderBytes)
+	now := x.view()
+	for i, e := range old.view() {
+		if i >= len(now) || now[i].pos != e.pos || now[i].prev != e.prev {
+			break
+		}
+		at = int64(e.pos)
+	}
+	return at
 }
 
 // atMark compares the headers up to the durable mark with what was there when it was made: a flipped bit in a leader epoch breaks

@@ -81,7 +81,9 @@ func (l *Log) writeRebuilt(r *recovered) {
 		s.sealed = true
 		if err := l.writeIndex(s, r.epochs); err != nil {
 			l.logger().Warn("rebuilt index is not written", zap.Int64("segment", int64(s.base)), zap.Error(err))
+			continue
 		}
+		l.shared.indexes.keep(s)
 	}
 }
 

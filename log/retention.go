@@ -63,7 +63,11 @@ func (l *Log) rollAgedLocked(cfg *Config, now int64) (bool, error) {
 	if s.size.Load() == segmentHeaderBytes {
 		return false, nil
 	}
-	aged := now-s.created >= cfg.SegmentAge.Milliseconds()
+	age := cfg.SegmentAge
+	if cfg.Compact && cfg.MaxCompactionLag > 0 {
+		age = min(age, cfg.MaxCompactionLag) // the active segment is not compacted, so it must not stay active for longer
+	}
+	aged := now-s.created >= age.Milliseconds()
 	if !aged && !(s.endOffset() <= ids.Offset(l.floor.Load()) && l.expired(s, cfg, now)) {
 		return false, nil
 	}

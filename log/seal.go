@@ -53,6 +53,7 @@ func (l *Log) sealPending() error {
 			l.seals = nil
 		}
 		l.mu.Unlock()
+		l.shared.indexes.keep(seal.segment)
 	}
 }
 

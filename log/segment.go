@@ -25,7 +25,7 @@ const (
 	segmentMagic   = "FELIXSEG"
 	segmentVersion = 1
 	// segmentHeaderBytes is where the first batch begins.
-	segmentHeaderBytes = 40
+	segmentHeaderBytes = 48
 	// flagCompacted: offsets may be missing, and the segment stands for all offsets up to through.
 	flagCompacted = 1
 )
@@ -36,6 +36,7 @@ type segmentHeader struct {
 	created   int64 // milliseconds; when the segment became active, or was compacted
 	compacted bool
 	through   ids.Offset // of a compacted segment: one past the last offset that it stands for
+	clean     ids.Offset // of a compacted segment: one past the last offset whose key was looked for in what came before
 }
 
 func appendSegmentHeader(dst []byte, h segmentHeader) []byte {
@@ -50,6 +51,7 @@ func appendSegmentHeader(dst []byte, h segmentHeader) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.base))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.created))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(h.through))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(h.clean))
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[at:], castagnoli))
 }
 
@@ -69,8 +71,8 @@ func parseSegmentHeader(b []byte) (h segmentHeader, identity uint32, err error) 
 	if string(b[:8]) != segmentMagic {
 		return h, 0, errSegmentHeader
 	}
-	identity = binary.BigEndian.Uint32(b[36:])
-	intact := crc32.Checksum(b[:36], castagnoli) == identity
+	identity = binary.BigEndian.Uint32(b[segmentHeaderBytes-4:])
+	intact := crc32.Checksum(b[:segmentHeaderBytes-4], castagnoli) == identity
 	if v := binary.BigEndian.Uint16(b[8:]); v != segmentVersion {
 		if intact {
 			return h, 0, fmt.Errorf("%w: %d", errFormat, v)
@@ -89,6 +91,10 @@ func parseSegmentHeader(b []byte) (h segmentHeader, identity uint32, err error) 
 		created:   int64(binary.BigEndian.Uint64(b[20:])),
 		compacted: flags&flagCompacted != 0,
 		through:   ids.Offset(binary.BigEndian.Uint64(b[28:])),
+		clean:     ids.Offset(binary.BigEndian.Uint64(b[36:])),
+	}
+	if h.base < 0 || h.compacted && (h.through < h.base || h.clean > h.through) || !h.compacted && (h.through != 0 || h.clean != 0) {
+		return h, 0, errSegmentHeader
 	}
 	return h, identity, nil
 }
@@ -108,6 +114,7 @@ type segment struct {
 	created   int64
 	identity  uint32
 	compacted bool
+	clean     ids.Offset // see segmentHeader
 
 	size    atomic.Int64 // bytes that hold whole batches, the header included
 	end     atomic.Int64 // one past the last offset that it stands for
@@ -170,7 +177,7 @@ func createSegment(fs vfs.FS, dir string, base ids.Offset, created int64) (*segm
 	}
 	s := newSegment(base)
 	s.created = created
-	s.identity = binary.BigEndian.Uint32(b[36:])
+	s.identity = binary.BigEndian.Uint32(b[segmentHeaderBytes-4:])
 	s.idx.Store(newIndex())
 	return s, f, nil
 }

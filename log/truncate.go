@@ -51,7 +51,7 @@ func (l *Log) raiseStartLocked(to ids.Offset, segments []*segment) {
 //
 // Errors: *errcode.RangeError if end is below the log start; StorageFailed if it could not be carried out, which stops the log.
 func (l *Log) TruncateTo(end ids.Offset) error {
-	l.turn.Lock()
+	l.takeTurn()
 	defer l.turn.Unlock()
 	l.mu.Lock()
 	err := l.usableLocked()
