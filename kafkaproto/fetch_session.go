@@ -57,10 +57,10 @@ type fetchSession struct {
 	dropped    bool
 
 	mu    sync.Mutex
-	epoch int32                     // guarded by mu: what the next request must carry
-	parts []*sessionPart            // guarded by mu: in the order of the answers
-	index map[partKey]*sessionPart  // guarded by mu
-	first int                       // guarded by mu: where the next answer begins, so that no partition is always served first
+	epoch int32                    // guarded by mu: what the next request must carry
+	parts []*sessionPart           // guarded by mu: in the order of the answers
+	index map[partKey]*sessionPart // guarded by mu
+	first int                      // guarded by mu: where the next answer begins, so that no partition is always served first
 }
 
 // partKey names a partition as the session's requests do: by topic name or id.

@@ -40,12 +40,14 @@ const (
 	endOfVersion = math.MaxInt16
 )
 
-func fixed(size int16) field             { return field{kind: fixedField, size: size, to: endOfVersion} }
-func text() field                        { return field{kind: stringField, to: endOfVersion} }
-func blob() field                        { return field{kind: bytesField, to: endOfVersion} }
-func array(elem ...field) field          { return field{kind: arrayField, elem: elem, to: endOfVersion} }
-func list(elem field) field              { return field{kind: listField, elem: []field{elem}, to: endOfVersion} }
-func nullableStruct(elem ...field) field { return field{kind: structField, elem: elem, to: endOfVersion} }
+func fixed(size int16) field    { return field{kind: fixedField, size: size, to: endOfVersion} }
+func text() field               { return field{kind: stringField, to: endOfVersion} }
+func blob() field               { return field{kind: bytesField, to: endOfVersion} }
+func array(elem ...field) field { return field{kind: arrayField, elem: elem, to: endOfVersion} }
+func list(elem field) field     { return field{kind: listField, elem: []field{elem}, to: endOfVersion} }
+func nullableStruct(elem ...field) field {
+	return field{kind: structField, elem: elem, to: endOfVersion}
+}
 
 func (f field) since(version int16) field { f.from = version; return f }
 func (f field) until(version int16) field { f.to = version; return f }
