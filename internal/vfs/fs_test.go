@@ -101,10 +101,10 @@ func TestFileReadWrite(t *testing.T) {
 			t.Errorf("content %q, want %q", got, want)
 		}
 		b := make([]byte, 10)
-		if n, err := f.ReadAt(b, 7); n != 5 || err != io.EOF || string(b[:n]) != "world" {
+		if n, err := f.ReadAt(b, 7); n != 5 || !errors.Is(err, io.EOF) || string(b[:n]) != "world" {
 			t.Errorf("read over the end: %d %v %q", n, err, b[:n])
 		}
-		if n, err := f.ReadAt(b, 12); n != 0 || err != io.EOF {
+		if n, err := f.ReadAt(b, 12); n != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("read at the end: %d %v", n, err)
 		}
 		if n, err := f.ReadAt(nil, 3); n != 0 || err != nil {

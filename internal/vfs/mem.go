@@ -31,9 +31,6 @@ type entryOp struct {
 	node       *memNode
 }
 
-// touches says whether op changes an entry of dir.
-func (op *entryOp) touches(dir *memNode) bool { return op.removeFrom == dir || op.addTo == dir }
-
 // apply makes the change in the durable entries.
 func (op *entryOp) apply() {
 	if op.removeFrom != nil {

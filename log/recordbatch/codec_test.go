@@ -387,13 +387,23 @@ func TestManyEmptyMembers(t *testing.T) {
 	}
 	lz := append(append(binary.LittleEndian.AppendUint32(nil, lz4Magic), lz4Head[:]...), 0, 0, 0, 0)
 	skip := append(binary.LittleEndian.AppendUint32(nil, lz4SkipMagic), 0, 0, 0, 0)
+	zs, err := Compress(nil, CodecZstd, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zstdSkip := append(binary.LittleEndian.AppendUint32(nil, 0x184D2A50), 0, 0, 0, 0)
 	xerialEmpty := append(append([]byte{}, xerialMagic...), make([]byte, 8)...)
 	for _, c := range []struct {
 		name   string
 		codec  Codec
 		member []byte
 	}{
-		{"gzip", CodecGzip, gz.Bytes()}, {"lz4", CodecLZ4, lz}, {"lz4_skipped", CodecLZ4, skip}, {"xerial", CodecSnappy, xerialEmpty},
+		{"gzip", CodecGzip, gz.Bytes()},
+		{"lz4", CodecLZ4, lz},
+		{"lz4_skipped", CodecLZ4, skip},
+		{"xerial", CodecSnappy, xerialEmpty},
+		{"zstd", CodecZstd, zs},
+		{"zstd_skipped", CodecZstd, zstdSkip},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, err := Decompress(nil, c.codec, bytes.Repeat(c.member, maxMembers), 1000); err != nil || len(got) != 0 {

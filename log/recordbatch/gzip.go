@@ -2,6 +2,7 @@ package recordbatch
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync"
 
@@ -39,7 +40,7 @@ func (r *gzipReader) nextMember() error {
 func (r *gzipReader) Read(p []byte) (int, error) {
 	for {
 		n, err := r.gz.Read(p)
-		if err == nil || err != io.EOF { //nolint:errorlint // the io.Reader contract: EOF itself
+		if !errors.Is(err, io.EOF) {
 			return n, err
 		}
 		if r.src.Len() == 0 {

@@ -154,8 +154,13 @@ func TestCheckCRCFindsEveryFlippedBit(t *testing.T) {
 
 func TestSequenceWraps(t *testing.T) {
 	for _, c := range []struct{ base, delta, want int32 }{
-		{0, 0, 0}, {0, 9, 9}, {math.MaxInt32, 0, math.MaxInt32}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 4, 9, 4},
-		{math.MaxInt32, math.MaxInt32, math.MaxInt32 - 1}, {-1, 5, -1},
+		{0, 0, 0},
+		{0, 9, 9},
+		{math.MaxInt32, 0, math.MaxInt32},
+		{math.MaxInt32, 1, 0},
+		{math.MaxInt32 - 4, 9, 4},
+		{math.MaxInt32, math.MaxInt32, math.MaxInt32 - 1},
+		{-1, 5, -1},
 	} {
 		h := Header{BaseSequence: c.base, LastOffsetDelta: c.delta}
 		if got := h.LastSequence(); got != c.want {

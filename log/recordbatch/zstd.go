@@ -15,6 +15,9 @@ const zstdStreamWindow = 8 << 20
 // zstdBlockBytes is the most that a block of a frame decodes to.
 const zstdBlockBytes = 128 << 10
 
+// zstdBlockRLE is the block type whose content is one byte, whatever its size says.
+const zstdBlockRLE = 1
+
 // zstdDecoder is a decoder with the limit that it was last given. Decoders with concurrency 1 have no goroutines, so one that the
 // pool drops needs no Close.
 type zstdDecoder struct {
@@ -66,7 +69,51 @@ func (z *zstdDecoder) decodeAll(dst, src []byte, maxBytes int) ([]byte, error) {
 	}
 }
 
+// checkZstdFrames counts the frames in src by the lengths of their blocks and refuses too many: each costs a reset of the decoder,
+// which for empty frames adds up to a large part of a second in a MiB. What is wrong within frames is the decoder's to find.
+func checkZstdFrames(src []byte) error {
+	for frames := 1; len(src) > 0; frames++ {
+		var head zstd.Header
+		if err := head.Decode(src); err != nil || frames > maxMembers {
+			return ErrDecompress
+		}
+		src = src[head.HeaderSize:]
+		if head.Skippable {
+			if uint64(head.SkippableSize) > uint64(len(src)) {
+				return ErrDecompress
+			}
+			src = src[head.SkippableSize:]
+			continue
+		}
+		for last := false; !last; {
+			if len(src) < 3 {
+				return ErrDecompress
+			}
+			block := uint32(src[0]) | uint32(src[1])<<8 | uint32(src[2])<<16
+			last = block&1 != 0
+			size := int(block >> 3)
+			if block>>1&3 == zstdBlockRLE {
+				size = 1
+			}
+			if size > len(src)-3 {
+				return ErrDecompress
+			}
+			src = src[3+size:]
+		}
+		if head.HasCheckSum {
+			if len(src) < 4 {
+				return ErrDecompress
+			}
+			src = src[4:]
+		}
+	}
+	return nil
+}
+
 func unzstd(dst, src []byte, maxBytes int) ([]byte, error) {
+	if err := checkZstdFrames(src); err != nil {
+		return nil, err
+	}
 	z, err := getZstd(maxBytes)
 	if err != nil {
 		return nil, ErrDecompress
@@ -128,6 +175,9 @@ type zstdReader struct {
 }
 
 func (z *zstdReader) reset(src []byte, maxBytes int) error {
+	if err := checkZstdFrames(src); err != nil {
+		return err
+	}
 	d, _ := zstdStreams.Get().(*zstd.Decoder)
 	if d == nil {
 		var err error
