@@ -49,7 +49,7 @@ func (f *fleet) close() error {
 }
 
 // start lets every client produce to the topic until stop; generation makes the producers' names unique over restarts.
-func (f *fleet) start(ctx context.Context, addr, topic string, partitions int32, generation int, rate, size int, c *checker) error {
+func (f *fleet) start(ctx context.Context, addr, topic string, partitions int32, generation, rate, size int, c *checker) error {
 	for _, client := range f.clients {
 		l := &load{name: fmt.Sprintf("%s#%d", shortName(client.Name), generation)}
 		stop, err := client.Stream(ctx, agent.Request{

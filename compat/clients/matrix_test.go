@@ -32,8 +32,11 @@ func fixture(partition int32, f driver.Features) []agent.Record {
 		{Key: []byte("tombstone"), Value: nil},
 		{Key: []byte("ключ"), Value: []byte("värde")},
 		{Key: []byte("headers"), Value: text, Headers: []agent.Header{
-			{Key: "h1", Value: []byte("a")}, {Key: "h2", Value: []byte("b")}, {Key: "h1", Value: []byte("c")},
-			{Key: "empty", Value: []byte{}}, {Key: "null", Value: nil},
+			{Key: "h1", Value: []byte("a")},
+			{Key: "h2", Value: []byte("b")},
+			{Key: "h1", Value: []byte("c")},
+			{Key: "empty", Value: []byte{}},
+			{Key: "null", Value: nil},
 		}},
 	}
 	if !f.TextOnly {
