@@ -36,7 +36,7 @@ func (library) Consume(ctx context.Context, req agent.Request) ([]agent.Record, 
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // nothing was committed
 	from := kafka.Offset(req.From)
 	if req.From == agent.FromBeginning {
 		from = kafka.OffsetBeginning
@@ -93,7 +93,7 @@ func (library) Offsets(_ context.Context, req agent.Request) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // nothing was committed
 	var out []int64
 	for _, at := range req.Times {
 		// One partition may stand only once in a lookup, hence one lookup a time.
@@ -118,7 +118,7 @@ func (library) Watermarks(_ context.Context, req agent.Request) (first, next int
 	if err != nil {
 		return 0, 0, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // nothing was committed
 	first, next, err = c.QueryWatermarkOffsets(req.Topic, req.Partition, callTimeoutMS)
 	return first, next, coded(err)
 }
@@ -129,7 +129,7 @@ func (library) Tail(ctx context.Context, req agent.Request, emit func(agent.Even
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }() // nothing was committed
 	if err := c.Assign([]kafka.TopicPartition{{Topic: &req.Topic, Partition: req.Partition, Offset: kafka.OffsetEnd}}); err != nil {
 		return coded(err)
 	}
