@@ -17,7 +17,7 @@ func (b *bench) produceSpec(client, codec string, recordBytes int) load.Spec {
 	spec := load.Spec{
 		Kind: load.Produce, Client: client, Topic: topic, Partitions: 4, RecordBytes: recordBytes, Codec: codec, Acks: 1, LingerMS: 5,
 		WarmBytes: pick[int64](b, 150e6, 500e6), Bytes: pick[int64](b, 400e6, 1400e6),
-		WarmSeconds: pick(b, 1.0, 3.0), Seconds: pick(b, 1.5, 10.0),
+		WarmSeconds: pick(b, 1.0, 2.5), Seconds: pick(b, 1.5, 5.0),
 	}
 	if recordBytes < 1000 {
 		spec.WarmBytes, spec.Bytes = pick[int64](b, 50e6, 200e6), pick[int64](b, 150e6, 800e6)

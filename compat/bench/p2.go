@@ -23,7 +23,7 @@ var syncColumns = []string{
 func (b *bench) p2(ctx context.Context) error {
 	one := load.Spec{
 		Kind: load.Sync, Topic: topic, Partitions: 1, RecordBytes: 1024, Acks: -1, Idempotent: true, Producers: 1,
-		WarmSeconds: pick(b, 1.0, 2.0), Seconds: pick(b, 1.5, 4.0),
+		WarmSeconds: pick(b, 1.0, 1.5), Seconds: pick(b, 1.5, 3.0),
 	}
 	many, spread := one, one
 	many.Producers = 64
@@ -33,7 +33,7 @@ func (b *bench) p2(ctx context.Context) error {
 	batched.Producers, batched.InFlight, batched.Partitions, batched.Spread = 4, 4, 4, "own"
 	batched.RecordBytes, batched.BatchBytes, batched.Bytes = 65_400, 66_000, pick[int64](b, 300e6, 1400e6)
 	batched.WarmBytes = batched.Bytes / 3
-	batched.Seconds = pick(b, 2.0, 10.0)
+	batched.Seconds = pick(b, 2.0, 6.0)
 
 	var errs []error
 	var single *report.Sub

@@ -52,8 +52,8 @@ func (b *bench) p3(ctx context.Context) error {
 		warm, bytes        int64 // a consumer
 	}{
 		{"hot/franz/1", "franz-go, one consumer of 4 partitions, 1 KiB records in 64 KiB batches, page cache.", "franz", 1, total / 2, total},
-		{"hot/franz/4", "The same, four independent consumers, each of all 4 partitions.", "franz", 4, total / 8, total / 2},
-		{"hot/confluent/1", "confluent-kafka-go, one consumer of 4 partitions, 1 KiB records in 64 KiB batches, page cache.", "confluent", 1, total / 4, total / 2},
+		{"hot/franz/4", "The same, four independent consumers, each of all 4 partitions.", "franz", 4, total / 8, total / 4},
+		{"hot/confluent/1", "confluent-kafka-go, one consumer of 4 partitions, 1 KiB records in 64 KiB batches, page cache.", "confluent", 1, total / 8, total / 4},
 	} {
 		spec := base
 		spec.Client, spec.Consumers, spec.WarmBytes, spec.Bytes = sub.client, sub.consumers, sub.warm, sub.bytes

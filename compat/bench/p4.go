@@ -56,7 +56,7 @@ func (b *bench) latencyTrial(ctx context.Context, k server.Kind, rate float64, f
 		}
 		res, err := b.load(ctx, srv, load.Spec{
 			Kind: load.Latency, Topic: topic, Partitions: 1, RecordBytes: 256, Acks: -1, Idempotent: true, Producers: 1, Consumers: 1,
-			Rate: rate, WarmSeconds: pick(b, 1.0, 3.0), Seconds: pick(b, 2.0, 6.0),
+			Rate: rate, WarmSeconds: pick(b, 1.0, 2.0), Seconds: pick(b, 2.0, 5.0),
 		})
 		if err != nil {
 			return err

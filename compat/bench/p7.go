@@ -23,6 +23,9 @@ func (b *bench) p7(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	all := b.trials
+	defer func() { b.trials = all }()
+	b.trials = min(all, 3)
 	err := b.interleave(ctx, s, []server.Kind{server.Kafka, server.Felix}, func(ctx context.Context, k server.Kind) (f report.Figures, err error) {
 		err = b.withServer(ctx, server.Config{Kind: k}, func(srv *server.Server) error {
 			f, err = b.restTrial(ctx, srv, n)
