@@ -256,52 +256,6 @@ func TestCase45OutOfRange(t *testing.T) {
 	expect(t, "45.negative", name(c.fetch(topic, 0, -5).ErrorCode))
 }
 
-// TestCase47AndTrap32AfterKill needs a leader epoch above 0, which a kill brings (design.md decision 4).
-func TestCase47AndTrap32AfterKill(t *testing.T) {
-	c := dial(t)
-	topic := c.topic(1)
-	c.mustProduce(topic, 0, values("a", "b", "c"))
-	look := func(c *client) string {
-		req := fetchRequest(topic, 0, 3)
-		req.IsolationLevel = 1
-		p := c.fetchOne(req)
-		return fmt.Sprintf("%s %s %d", name(p.ErrorCode), marks(p), c.offset(topic, 0, -1))
-	}
-	before := look(c)
-	restart(t, true)
-	c = dial(t)
-	got := look(c)
-	if got == before {
-		got = "as before"
-	}
-	expect(t, "T32.restart", got)
-
-	epoch := c.metadata(9, topic).Topics[0].Partitions[0].LeaderEpoch
-	if epoch < 1 {
-		t.Fatalf("leader epoch %d after a kill", epoch)
-	}
-	var fetch, list, ends []int16
-	for _, e := range []int32{epoch - 1, epoch + 1, epoch, -1} {
-		req := fetchRequest(topic, 0, 0)
-		req.Topics[0].Partitions[0].CurrentLeaderEpoch = e
-		fetch = append(fetch, c.fetchOne(req).ErrorCode)
-		lo := listOffsetsRequest(7, topic, 0, -1)
-		lo.Topics[0].Partitions[0].CurrentLeaderEpoch = e
-		list = append(list, do[*kmsg.ListOffsetsResponse](c, lo).Topics[0].Partitions[0].ErrorCode)
-		ends = append(ends, c.epochEnd(topic, e, epoch).ErrorCode)
-	}
-	expect(t, "47.fetch", names(fetch...))
-	expect(t, "47.list", names(list...))
-	expect(t, "47.epoch", names(ends...))
-	c.mustProduce(topic, 0, values("d"))
-	expect(t, "54.current", end(c.epochEnd(topic, -1, epoch), epoch, 4))
-	expect(t, "54.older", end(c.epochEnd(topic, -1, epoch-1), 0, 3))
-	stored := c.batches(topic, 0, 0)
-	if e := stored[len(stored)-1].LeaderEpoch; e != epoch {
-		t.Errorf("stored batch has leader epoch %d, Metadata says %d", e, epoch)
-	}
-}
-
 func TestCase49TopicIDs(t *testing.T) {
 	c := dial(t)
 	topic := c.topic(1)

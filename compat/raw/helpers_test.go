@@ -105,15 +105,27 @@ func restart(t *testing.T, kill bool) {
 	awaitLeaders(t, dial(t))
 }
 
-// awaitLeaders waits until every topic's partitions have a leader again.
+// awaitLeaders waits until every partition of every topic is served again.
 func awaitLeaders(t *testing.T, c *client) {
 	t.Helper()
 	await(t, "leaders for all partitions", func() bool {
+		req := listOffsetsRequest(7, "", 0, -1)
+		req.Topics = nil
 		for _, topic := range c.metadata(4).Topics {
-			if topic.ErrorCode != 0 || slices.ContainsFunc(topic.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool {
-				return p.ErrorCode != 0
-			}) {
-				return false
+			rt := kmsg.NewListOffsetsRequestTopic()
+			rt.Topic = *topic.Topic
+			for _, p := range topic.Partitions {
+				rp := kmsg.NewListOffsetsRequestTopicPartition()
+				rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p.Partition, -1, -1
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			req.Topics = append(req.Topics, rt)
+		}
+		for _, topic := range do[*kmsg.ListOffsetsResponse](c, req).Topics {
+			for _, p := range topic.Partitions {
+				if p.ErrorCode != 0 {
+					return false
+				}
 			}
 		}
 		return true

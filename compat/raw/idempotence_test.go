@@ -2,7 +2,6 @@ package raw_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -149,59 +148,6 @@ func TestCase33SequenceWrap(t *testing.T) {
 	c.mustProduce(late, 0, values("data"))
 	c.mustProduce(late, 0, last)
 	expect(t, "T47.max", verdict(c, late, batchOf(id, 0, 1, 1)))
-}
-
-// TestCase34Restarts makes the state of all three rows, and then stops the server as few times as possible.
-func TestCase34Restarts(t *testing.T) {
-	c := dial(t)
-	topic, segments := c.topic(1), c.topic(1, "segment.bytes=1048576")
-	id := c.producerID()
-	c.mustProduce(topic, 0, batchOf(id, 0, 0, 10))
-	// Three segments with snapshots between them: the duplicate's batch is the last one of a closed segment.
-	filler := strings.Repeat("f", 400_000)
-	for i := range 8 {
-		b := raw.NewBatch(now(), raw.Values(filler)...).Idempotent(id, 0, int32(i))
-		c.mustProduce(segments, 0, b.Encode())
-	}
-	again := func(c *client, topic string, sequence, next int32, offset int64) string {
-		end := c.offset(topic, 0, -1)
-		n := 10 // records of a batch in the first topic; the second one has batches of one
-		if topic == segments {
-			n = 1
-		}
-		p := c.produce(topic, 0, batchOf(id, 0, sequence, n))
-		got := "the original offset"
-		if p.ErrorCode != 0 || p.BaseOffset != offset {
-			got = at(p)
-		}
-		if c.offset(topic, 0, -1) == end {
-			got += "; log unchanged"
-		}
-		if q := c.produce(topic, 0, batchOf(id, 0, next, n)); q.ErrorCode == 0 && q.BaseOffset == end {
-			got += "; the next sequence accepted"
-		} else {
-			got += "; the next sequence: " + at(q)
-		}
-		return got
-	}
-	restart(t, false)
-	c = dial(t)
-	expect(t, "34.restart", again(c, topic, 0, 10, 0))
-	older := at(c.produce(segments, 0, batchOf(id, 0, 5, 1)))
-	if older == "0 at 5" {
-		older = "the original offset"
-	}
-	expect(t, "34.older", older)
-	expect(t, "34.snapshot", again(c, segments, 7, 8, 7))
-	restart(t, true)
-	c = dial(t)
-	expect(t, "34.kill", again(c, topic, 10, 20, 10))
-	if p := c.produce(segments, 0, batchOf(id, 0, 8, 1)); p.ErrorCode != 0 || p.BaseOffset != 8 {
-		t.Errorf("several segments, duplicate after the kill: %s", at(p))
-	}
-	if next := c.producerID(); next <= id {
-		t.Errorf("producer id %d after the restarts, %d before", next, id)
-	}
 }
 
 func TestTrap14StateWithoutRecords(t *testing.T) {

@@ -179,6 +179,7 @@ func walkCreateTopics(t *testing.T, version int16) string {
 	c := dial(t)
 	topic := newName(t)
 	made := c.create(topic, 2, 1, func(req *kmsg.CreateTopicsRequest) { req.Version = version })
+	await(t, "the created topic", func() bool { return c.exists(topic) })
 	return ensure(made.ErrorCode == 0 && made.Topic == topic && made.ErrorMessage == nil &&
 		(version < 5 || made.NumPartitions == 2 && made.ReplicationFactor == 1 && len(made.Configs) > 0) &&
 		(version < 7 || made.TopicID == c.topicID(topic)), "%+v", made)
