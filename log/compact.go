@@ -162,7 +162,7 @@ func (c *cleaner) scan(s *segment, visit visitor) error {
 			return visit(pos, h, batch)
 		})
 		if err == nil && bad != nil {
-			err = l.damageIn(s, bad.pos, "%v", bad.reason)
+			err = l.damageIn(s, bad.suspect, "%v", bad.reason)
 		}
 		if err == nil && seen.total != x.total {
 			err = l.damageIn(s, segmentHeaderBytes, "%v", errPrefixes)

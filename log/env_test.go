@@ -2,6 +2,7 @@ package log
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"testing"
@@ -62,6 +63,9 @@ func newEnv(t testing.TB, fsys vfs.FS, setups ...setup) *env {
 
 func tryEnv(t testing.TB, fsys vfs.FS, setups ...setup) (*env, error) {
 	t.Helper()
+	if err := errors.Join(fsys.MkdirAll(testData, 0o755), fsys.SyncDir(".")); err != nil {
+		return nil, err
+	}
 	j, err := journal.Open(fsys, path.Join(testData, "journal"), journal.Options{})
 	if err != nil {
 		return nil, err

@@ -95,7 +95,7 @@ func (l *Log) rebuildIndex(s *segment) (*index, error) {
 		return nil, err
 	}
 	if bad != nil {
-		return nil, l.damageIn(s, bad.pos, "%v", bad.reason)
+		return nil, l.damageIn(s, bad.suspect, "%v", bad.reason)
 	}
 	if fresh.endOffset() > s.endOffset() || !s.compacted && fresh.endOffset() != s.endOffset() {
 		return nil, l.damageIn(s, good, "segment ends at offset %d instead of %d", fresh.endOffset(), s.endOffset())

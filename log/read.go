@@ -337,7 +337,7 @@ func (w *walk) next() bool {
 	}
 	h, batch, _, err := recordbatch.Next(w.data[w.at:])
 	if err == nil {
-		err = w.chain.check(&h)
+		err = w.chain.check(pos, &h)
 	}
 	if err == nil {
 		if e := w.epochs.at(ids.Offset(h.BaseOffset)); e != ids.NoEpoch && e != ids.LeaderEpoch(h.LeaderEpoch) {

@@ -292,7 +292,7 @@ func (r *recovery) rebuild(i int, s *segment) error {
 	}
 	name := r.path(f.base, segmentSuffix)
 	if bad != nil {
-		return r.damage(name, bad.pos, "%v", bad.reason)
+		return r.damage(name, bad.suspect, "%v", bad.reason)
 	}
 	if next := r.files[i+1].base; s.endOffset() != next {
 		return r.damage(name, s.size.Load(), "segment ends at offset %d, the next begins at %d", s.endOffset(), next)
@@ -323,7 +323,7 @@ func (r *recovery) scan(f *found, s *segment, visit visitor) (*fault, error) {
 	r.scanned += good
 	if bad == nil && err == nil && f.head.compacted {
 		if r.chain.next > f.head.through {
-			return &fault{pos: good, reason: errOffsetGap}, nil
+			return &fault{pos: good, reason: errOffsetGap, suspect: good}, nil
 		}
 		r.chain.next = f.head.through
 		s.setEnd(r.chain.next)
@@ -369,12 +369,12 @@ func (r *recovery) scanOne(i int) (done bool, err error) {
 	if bad != nil {
 		why, ok := r.repairable(i, bad)
 		if !ok {
-			return false, r.damage(name, bad.pos, "%v", bad.reason)
+			return false, r.damage(name, bad.suspect, "%v", bad.reason)
 		}
 		r.cutFrom(i+1, "the segment before it was cut")
 		r.actions = append(r.actions, action{kind: actTruncate, file: name, size: bad.pos, why: why, lost: f.size - bad.pos})
 		if s.compacted { // only a vouched segment is compacted, so this cannot be; but it must not pass for whole
-			return false, r.damage(name, bad.pos, "%v", bad.reason)
+			return false, r.damage(name, bad.suspect, "%v", bad.reason)
 		}
 		r.segments = append(r.segments, s)
 		return true, nil
@@ -681,7 +681,7 @@ func (r *recovery) replayProducers(s *segment, from ids.Offset) error {
 	})
 	r.scanned += good
 	if err == nil && bad != nil {
-		err = r.damage(name, bad.pos, "%v", bad.reason)
+		err = r.damage(name, bad.suspect, "%v", bad.reason)
 	}
 	return err
 }

@@ -57,10 +57,12 @@ func (l *Log) adoptRecovered(r *recovered) error {
 	l.seals = r.seals
 	l.publishLocked(r.segments, r.epochs)
 	dirty := l.active != nil && (len(l.unsynced) > 0 || l.active.synced < l.active.size.Load())
-	if dirty {
-		// Names may be as unsynced as bytes.
+	if l.active != nil {
+		// The names that were found may be no more durable than the bytes. The first sync will see to it.
 		l.dirtyDir = true
 		l.madeDir = l.shared.dirs.made()
+	}
+	if dirty {
 		l.markDirtyLocked()
 	}
 	l.mu.Unlock()

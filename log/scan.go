@@ -23,6 +23,8 @@ type fault struct {
 	// whole says that the bytes claim to be a batch that ends within the file, at end: damaged, not cut short.
 	whole bool
 	end   int64
+	// suspect is where the damage is taken to be, at or before pos: an epoch that is too high shows only in the batch behind.
+	suspect int64
 }
 
 // Reasons of faults beside those of the codec.
@@ -38,11 +40,12 @@ var (
 type chain struct {
 	next  ids.Offset
 	epoch ids.LeaderEpoch
-	gaps  bool // offsets may be missing: a compacted segment
+	gaps  bool  // offsets may be missing: a compacted segment
+	began int64 // where the first batch of epoch stands
 }
 
-// check judges a header and moves on.
-func (c *chain) check(h *recordbatch.Header) error {
+// check judges the header of a batch at pos and moves on.
+func (c *chain) check(pos int64, h *recordbatch.Header) error {
 	base := ids.Offset(h.BaseOffset)
 	switch {
 	case h.LastOffsetDelta < 0:
@@ -53,7 +56,9 @@ func (c *chain) check(h *recordbatch.Header) error {
 		return fmt.Errorf("%w: %d after %d", errEpochBack, h.LeaderEpoch, c.epoch)
 	}
 	c.next = ids.Offset(h.NextOffset())
-	c.epoch = ids.LeaderEpoch(h.LeaderEpoch)
+	if e := ids.LeaderEpoch(h.LeaderEpoch); e != c.epoch {
+		c.epoch, c.began = e, pos
+	}
 	return nil
 }
 
@@ -110,21 +115,25 @@ func scanWindow(window []byte, pos, limit int64, c *chain, visit visitor) (used,
 			return used, recordbatch.HeaderSize, nil, nil
 		}
 		if err != nil {
-			return used, 0, &fault{pos: at, reason: err}, nil
+			return used, 0, &fault{pos: at, reason: err, suspect: at}, nil
 		}
 		size := int64(h.Size())
 		if at+size > limit {
-			return used, 0, &fault{pos: at, reason: recordbatch.ErrShort}, nil
+			return used, 0, &fault{pos: at, reason: recordbatch.ErrShort, suspect: at}, nil
 		}
 		if size > int64(len(b)) {
 			return used, int(size), nil, nil
 		}
 		batch := b[:size:size]
 		if err = recordbatch.CheckCRC(batch); err == nil {
-			err = c.check(&h)
+			err = c.check(at, &h)
 		}
 		if err != nil {
-			return used, 0, &fault{pos: at, reason: err, whole: true, end: at + size}, nil
+			bad := &fault{pos: at, reason: err, whole: true, end: at + size, suspect: at}
+			if errors.Is(err, errEpochBack) {
+				bad.suspect = c.began
+			}
+			return used, 0, bad, nil
 		}
 		if err := visit(at, &h, batch); err != nil {
 			return used, 0, nil, err

@@ -81,9 +81,6 @@ func (l *Log) writeIndex(s *segment, epochs epochTable) error {
 		identity: s.identity, base: s.base, end: s.endOffset(), fileBytes: s.size.Load(), largest: s.largest.Load(),
 		first: s.first, block: x.block, total: x.total, epochs: epochs.between(s.base, s.endOffset()),
 	}
-	if len(head.epochs) > 0 && head.epochs[0].offset < s.base {
-		head.epochs[0].offset = s.base
-	}
 	return l.writeHint(offsetName(l.dir, s.base, indexSuffix), appendIndexFile(nil, head, x.view()))
 }
 

@@ -268,9 +268,10 @@ func (l *Log) carryOut(job *syncJob) (err error, failed bool) { //nolint:revive,
 		}
 	}
 	if job.madeDir != 0 {
-		// The log's own name, and its topic's: both may have been made with it.
-		parent := path.Dir(l.dir)
-		for _, dir := range []string{parent, path.Dir(parent)} {
+		// The log's own name, its topic's, and that of the directory of all topics: each may have been made with it.
+		dir := l.dir
+		for range 3 {
+			dir = path.Dir(dir)
 			if err := l.shared.dirs.sync(l.shared.FS, dir, job.madeDir); err != nil {
 				return err, true
 			}

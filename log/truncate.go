@@ -95,7 +95,7 @@ func (l *Log) cutPoint(v *view, end ids.Offset) (journal.Mark, error) {
 			return nil
 		})
 		if bad != nil {
-			return l.damageIn(s, bad.pos, "%v", bad.reason)
+			return l.damageIn(s, bad.suspect, "%v", bad.reason)
 		}
 		return err
 	})
