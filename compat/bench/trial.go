@@ -145,13 +145,22 @@ func (b *bench) withServer(ctx context.Context, cfg server.Config, f func(*serve
 	return s.Kill()
 }
 
-// tail returns the last lines of a server's own output, for an error message.
+// tail returns the last complaints in a server's own output, on one line, for an error message.
 func tail(path string) string {
 	out, err := os.ReadFile(path)
-	if err != nil || len(out) == 0 {
+	if err != nil {
 		return ""
 	}
-	return "; its last output: " + string(out[max(0, len(out)-600):])
+	var last string
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "WARN") || strings.Contains(line, "ERROR") || strings.Contains(line, "panic") {
+			last = strings.TrimSpace(line)
+		}
+	}
+	if last == "" {
+		return ""
+	}
+	return "; its last complaint: " + last[:min(len(last), 300)]
 }
 
 // createTopic makes a topic on a real server and waits until all its partitions are led; the throw-away server has every topic.

@@ -20,7 +20,7 @@ func (in *Installation) felixArgs(cfg Config, s *Server) ([]string, error) {
 	}
 	argv := []string{
 		in.FelixBinary, "serve", "--data-dir", cfg.DataDir, "--kafka-listen", s.Addr, "--metrics-listen", "127.0.0.1:0",
-		"--native-listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--ready-file", ready,
+		"--ready-file", ready,
 	}
 	return append(argv, cfg.Args...), nil
 }
