@@ -20,15 +20,15 @@ import (
 
 // contents are what each codec is tried with: nothing, a byte, runs, text of several blocks, and what does not compress.
 func contents() map[string][]byte {
-	text := build(nil2t(), BuilderOptions{}, sized(2000, 150))
-	noise := make([]byte, 200_000)
+	text := build(nil2t(), BuilderOptions{}, sized(800, 150))
+	noise := make([]byte, 80_000)
 	x := uint32(1)
 	for i := range noise {
 		x = x*1664525 + 1013904223
 		noise[i] = byte(x >> 24)
 	}
 	return map[string][]byte{
-		"empty": {}, "byte": {7}, "zeros": make([]byte, 300_000), "text": text, "noise": noise,
+		"empty": {}, "byte": {7}, "zeros": make([]byte, 280_000), "text": text, "noise": noise,
 		"block": bytes.Repeat([]byte("0123456789abcdef"), 4096),
 	}
 }
@@ -276,7 +276,7 @@ func TestXXH32(t *testing.T) {
 	}
 }
 
-// bombs are small inputs that decode to 1 GiB, or claim to.
+// bombs are small inputs that decode to 256 MiB or claim to decode to 1 GiB.
 func bombs(t testing.TB) map[string]struct {
 	codec Codec
 	b     []byte
@@ -298,7 +298,7 @@ func bombs(t testing.TB) map[string]struct {
 		t.Fatal(err)
 	}
 	zeros := make([]byte, 1<<20)
-	for range 64 {
+	for range 8 {
 		_, err1 := g.Write(zeros)
 		_, err2 := z.Write(zeros)
 		if err := errors.Join(err1, err2); err != nil {
@@ -308,8 +308,8 @@ func bombs(t testing.TB) map[string]struct {
 	if err := errors.Join(g.Close(), z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	add("gzip", CodecGzip, bytes.Repeat(gz.Bytes(), 16))
-	add("zstd", CodecZstd, bytes.Repeat(zs.Bytes(), 16))
+	add("gzip", CodecGzip, bytes.Repeat(gz.Bytes(), 32))
+	add("zstd", CodecZstd, bytes.Repeat(zs.Bytes(), 32))
 
 	// One zstd frame that claims 1 GiB and holds one run of 1 MiB after the other.
 	claim := append(binary.LittleEndian.AppendUint32(nil, 0xFD2FB528), 0xA0) // single segment, content size of 4 bytes
@@ -358,7 +358,7 @@ func TestDecompressionBombs(t *testing.T) {
 			if kind := errcode.Of(err); kind != errcode.BatchTooLarge && kind != errcode.CorruptBatch {
 				t.Errorf("got %v", err)
 			}
-			budget := uint64(8 * limit)
+			budget := uint64(10 * limit) // in all: growing costs several times what is held at once
 			if strings.Contains(name, "claim") && name != "zstd_claim" {
 				budget = 1 << 16
 			}

@@ -54,9 +54,11 @@ func NewRecordReader(batch []byte, maxBytes int) (*RecordReader, error) {
 		}
 		r.src, r.release = z, z.release
 	case CodecSnappy:
-		r.src = newBlockReader(snappyBlocks(records, maxBytes))
+		b := newBlockReader(snappyBlocks(records, maxBytes))
+		r.src, r.release = b, b.release
 	case CodecLZ4:
-		r.src = newBlockReader(lz4Blocks(records, maxBytes))
+		b := newBlockReader(lz4Blocks(records, maxBytes))
+		r.src, r.release = b, b.release
 	case CodecZstd:
 		z := new(zstdReader)
 		if err := z.reset(records, maxBytes); err != nil {
@@ -190,13 +192,23 @@ type blockReader struct {
 	next    nextBlock
 	decoded []byte
 	pos     int
+	pooled  *scratch // gets decoded back
 }
 
 // nextBlock decodes the next block into past, behind the bytes that the block may refer to or over them; at is where its content
 // begins in the result. The error is io.EOF behind the last block.
 type nextBlock func(past []byte) (decoded []byte, at int, err error)
 
-func newBlockReader(next nextBlock) *blockReader { return &blockReader{next: next} }
+func newBlockReader(next nextBlock) *blockReader {
+	s := getScratch()
+	return &blockReader{next: next, decoded: s.b, pooled: s}
+}
+
+// release gives the buffer back.
+func (b *blockReader) release() {
+	b.pooled.b = b.decoded
+	putScratch(b.pooled)
+}
 
 // Read implements io.Reader.
 func (b *blockReader) Read(p []byte) (int, error) {

@@ -3,6 +3,7 @@ package recordbatch
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -118,6 +119,8 @@ func unzstd(dst, src []byte, maxBytes int) ([]byte, error) {
 	if err != nil {
 		return nil, ErrDecompress
 	}
+	// Without a content size in the frame the library starts small and grows by a quarter at a time.
+	dst = slices.Grow(dst, min(4*len(src), maxBytes))
 	out, err := z.decodeAll(dst, src, maxBytes)
 	zstdDecoders.Put(z)
 	switch {
