@@ -33,7 +33,7 @@ func newHarness(t testing.TB, change func(*Options)) *harness {
 	if change != nil {
 		change(&opts)
 	}
-	if opts.Verifier == nil {
+	if opts.Verifier == nil && opts.Anonymous == nil {
 		opts.Anonymous = &Caller{Tenant: testTenant, Principal: "anonymous"}
 	}
 	node := newFakeNode()

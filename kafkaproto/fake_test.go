@@ -23,8 +23,8 @@ type fakeNode struct {
 	mu      sync.Mutex
 	image   *cluster.Image
 	shards  map[ids.ShardID]*fakeShard
-	created int // calls of CreateTopic
-	hold    chan struct{}
+	created int           // calls of CreateTopic
+	hold    chan struct{} // CreateTopic waits for it to close; nil: it does not
 	lastID  byte
 }
 
@@ -45,6 +45,13 @@ func (n *fakeNode) addMoved(stream string) *cluster.Topic {
 	t := &cluster.Topic{Tenant: testTenant, Namespace: "default", Name: stream, Durable: true}
 	t.Partitions = []cluster.Partition{{Leader: 2, Epoch: 7, Replicas: []ids.BrokerID{2}}}
 	return n.addLocked(t, 0)
+}
+
+// put adds a topic of any kind.
+func (n *fakeNode) put(t *cluster.Topic, partitions int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addLocked(t, partitions)
 }
 
 // add makes a topic whose partitions node 1 leads at epoch 3.
@@ -96,8 +103,11 @@ func (n *fakeNode) shard(t *cluster.Topic, partition int32) *fakeShard {
 }
 
 func (n *fakeNode) CreateTopic(_ context.Context, caller *Caller, namespace, stream string) error {
-	if n.hold != nil {
-		<-n.hold
+	n.mu.Lock()
+	hold := n.hold
+	n.mu.Unlock()
+	if hold != nil {
+		<-hold
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -44,10 +44,20 @@ func (c *conn) handle(frame *buf.Ref) {
 		c.refuse(refusedMalformed, h)
 		return
 	}
-	if !a.raw {
-		c.uncork() // these may take their time: what is finished goes out first
+	if a.raw {
+		c.run(a, h, r.b, frame)
+		return
 	}
-	c.run(a, h, r.b, frame)
+	c.uncork() // these may take their time: what is finished goes out first
+	c.runAside(a, h, r.b, frame)
+}
+
+// runAside is run on a goroutine of its own, for requests that are few and whose handlers need a deep stack: the reader waits, and
+// keeps the small stack that makes an idle connection cheap.
+func (c *conn) runAside(a *api, h header, body []byte, frame *buf.Ref) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.run(a, h, body, frame) })
+	wg.Wait()
 }
 
 // run decodes the body and calls the handler.

@@ -63,9 +63,9 @@ func TestProduceErrors(t *testing.T) { // cases 24, 36
 	h := newHarness(t, nil)
 	h.node.add("default", "a", 1)
 	hidden := &cluster.Topic{Tenant: testTenant, Namespace: "default", Name: "memory"}
-	h.node.addLocked(hidden, 1)
-	h.node.addLocked(&cluster.Topic{Tenant: testTenant, Namespace: "default", Name: "__internal", Durable: true, Internal: true}, 1)
-	h.node.addLocked(&cluster.Topic{Tenant: "other", Namespace: "default", Name: "theirs", Durable: true}, 1)
+	h.node.put(hidden, 1)
+	h.node.put(&cluster.Topic{Tenant: testTenant, Namespace: "default", Name: "__internal", Durable: true, Internal: true}, 1)
+	h.node.put(&cluster.Topic{Tenant: "other", Namespace: "default", Name: "theirs", Durable: true}, 1)
 	h.node.addMoved("moved")
 	c := h.dial()
 	cases := []struct {
