@@ -44,8 +44,14 @@ type row struct {
 }
 
 var rows = []row{
-	{"P1", (*bench).p1}, {"P2", (*bench).p2}, {"P3", (*bench).p3}, {"P4", (*bench).p4},
-	{"P5", (*bench).p5}, {"P6", (*bench).p6}, {"P7", (*bench).p7}, {"P8", (*bench).p8},
+	{"P1", (*bench).p1},
+	{"P2", (*bench).p2},
+	{"P3", (*bench).p3},
+	{"P4", (*bench).p4},
+	{"P5", (*bench).p5},
+	{"P6", (*bench).p6},
+	{"P7", (*bench).p7},
+	{"P8", (*bench).p8},
 }
 
 // runBench parses the flags and runs the rows asked for.
@@ -75,7 +81,7 @@ func runBench(ctx context.Context, args []string) error {
 	if err := b.prepare(ctx, *felix, *work); err != nil {
 		return err
 	}
-	defer os.RemoveAll(b.work)
+	defer func() { _ = os.RemoveAll(b.work) }()
 	runErr := b.rows(ctx, *rowList)
 	if len(b.run.Subs) == 0 || *noDocs {
 		return runErr
@@ -186,11 +192,11 @@ func machine(work string) string {
 	_ = unix.Sysinfo(&info)
 	var fs unix.Statfs_t
 	_ = unix.Statfs(work, &fs)
-	kind := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.TMPFS_MAGIC: "tmpfs", unix.XFS_SUPER_MAGIC: "xfs"}[int64(fs.Type)]
+	kind := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.TMPFS_MAGIC: "tmpfs", unix.XFS_SUPER_MAGIC: "xfs"}[fs.Type]
 	if kind == "" {
 		kind = fmt.Sprintf("file system %#x", fs.Type)
 	}
-	return fmt.Sprintf("%d processors, %d GiB, Linux %s, %s, %s", runtime.NumCPU(), (uint64(info.Totalram)*uint64(info.Unit)+1<<29)>>30,
+	return fmt.Sprintf("%d processors, %d GiB, Linux %s, %s, %s", runtime.NumCPU(), (info.Totalram*uint64(info.Unit)+1<<29)>>30,
 		unix.ByteSliceToString(uts.Release[:]), kind, runtime.Version())
 }
 

@@ -85,7 +85,7 @@ func (b *bench) partitionTrial(ctx context.Context, k server.Kind, spec load.Spe
 		return nil, err
 	}
 	defer settle()
-	defer os.RemoveAll(filepath.Dir(dir))
+	defer func() { _ = os.RemoveAll(filepath.Dir(dir)) }()
 	cfg := server.Config{Kind: k, DataDir: dir}
 	if k == server.Felix {
 		cfg.NoFile = fileLimit
@@ -169,14 +169,14 @@ func (b *bench) partitionLife(ctx context.Context, srv *server.Server, spec load
 
 // idleShare lets the server settle and then watches its processor time, in percent of one processor.
 func (b *bench) idleShare(ctx context.Context, srv *server.Server) (float64, error) {
-	if err := pause(ctx, pick[time.Duration](b, 1, 3)*time.Second); err != nil {
+	if err := pause(ctx, pick(b, time.Second, 3*time.Second)); err != nil {
 		return 0, err
 	}
 	before, err := procfs.CPU(srv.PID)
 	if err != nil {
 		return 0, err
 	}
-	d := pick[time.Duration](b, 2, 5) * time.Second
+	d := pick(b, 2*time.Second, 5*time.Second)
 	if err := pause(ctx, d); err != nil {
 		return 0, err
 	}
@@ -196,7 +196,7 @@ func untilLed(ctx context.Context, srv *server.Server, spec load.Spec) (float64,
 	if err != nil {
 		return 0, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	n, err := c.Fetch(spec.Topic, int32(spec.Partitions-1), time.Minute)
 	if err != nil || n == 0 {
 		return 0, fmt.Errorf("fetch: %w", orFailed(err))

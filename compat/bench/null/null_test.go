@@ -69,7 +69,8 @@ func TestFetchServesDenseOffsetsForEver(t *testing.T) {
 			addr := start(t, Options{Partitions: partitions, RecordBytes: 100, BatchBytes: 4000, Codec: codec})
 			at := kgo.NewOffset().At(first)
 			cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.FetchMaxBytes(30_000), kgo.ConsumePartitions(
-				map[string]map[int32]kgo.Offset{"t": {0: at, 1: at}}))
+				map[string]map[int32]kgo.Offset{"t": {0: at, 1: at}},
+			))
 			if err != nil {
 				t.Fatal(err)
 			}

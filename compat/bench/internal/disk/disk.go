@@ -88,7 +88,7 @@ func evictOne(path string) (resident, pages int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if err := unix.Fdatasync(int(f.Fd())); err != nil {
 		return 0, 0, err
 	}
@@ -163,8 +163,8 @@ func ProbeSync(dir string, size, n int) (SyncProbe, error) {
 	if err != nil {
 		return p, err
 	}
-	defer os.Remove(path)
-	defer f.Close()
+	defer func() { _ = os.Remove(path) }()
+	defer func() { _ = f.Close() }()
 	block := make([]byte, size)
 	for _, h := range []*hist.Hist{p.Append, p.Overwrite} {
 		for i := range n {

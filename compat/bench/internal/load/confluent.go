@@ -119,7 +119,7 @@ func runConsumeConfluent(ctx context.Context, spec *Spec, out io.Writer) (*Resul
 		if err != nil {
 			return 0, err
 		}
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		var tps []kafka.TopicPartition
 		for i := range spec.Partitions {
 			tps = append(tps, kafka.TopicPartition{Topic: &spec.Topic, Partition: int32(i), Offset: kafka.OffsetBeginning})

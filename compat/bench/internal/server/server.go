@@ -94,8 +94,10 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 			return nil, err
 		}
 	}
-	s := &Server{Kind: cfg.Kind, Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), DataDir: cfg.DataDir,
-		exited: make(chan struct{})}
+	s := &Server{
+		Kind: cfg.Kind, Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), DataDir: cfg.DataDir,
+		exited: make(chan struct{}),
+	}
 	var argv []string
 	switch cfg.Kind {
 	case Kafka:
@@ -121,7 +123,7 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 		return nil, err
 	}
 	// Not CommandContext: a server outlives the step that started it, and the caller stops it.
-	s.cmd = exec.Command(argv[0], argv[1:]...) //nolint:noctx // see above
+	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), cfg.Env...)
 	if cfg.Kind == Felix {
@@ -174,7 +176,7 @@ func (s *Server) probe() error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	m, err := c.Metadata("", 5*time.Second)
 	if err != nil {
 		return err
@@ -212,7 +214,7 @@ func (s *Server) LogFile() string { return s.log.Name() }
 
 // FreePort returns a port of 127.0.0.1 that was free a moment ago.
 func FreePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
