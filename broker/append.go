@@ -103,51 +103,50 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 
 // rewrite applies what the topic asks for beyond offset and epoch. It returns the batch to write, its header and who holds
 // its bytes: a new holder, to be released by the caller, when the batch had to be built anew.
-func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordbatch.Checked, owner *buf.Ref, now int64) ([]byte, recordbatch.Header, *buf.Ref, error) {
+func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordbatch.Result, owner *buf.Ref, now int64) ([]byte, recordbatch.Header, *buf.Ref, error) {
 	h := checked.Header
-	changed := false
-	if target, keep := cfg.Codec(); !keep && recordbatch.Codec(target) != h.Codec() || checked.NeedsRebuild {
-		if keep {
-			target = uint8(h.Codec())
-		}
-		rebuilt, err := recordbatch.Recompress(batch, recordbatch.Codec(target), s.b.opts.MaxDecodedBytes)
+	codec := h.Codec()
+	if want, keep := cfg.Codec(); !keep {
+		codec = recordbatch.Codec(want)
+	}
+	if codec != h.Codec() || checked.FixOffsets {
+		rebuilt, err := recordbatch.Recompress(nil, batch, recordbatch.RecompressOptions{
+			Codec: codec, Level: cfg.CodecLevel(), MaxDecodedBytes: s.b.opts.MaxDecodedBytes, Renumber: checked.FixOffsets,
+		})
 		if err != nil {
 			return nil, h, nil, err
 		}
 		// Recompression may grow a batch past the topic's bound; Kafka judges the producer's bytes, so that is let be.
 		batch, owner = rebuilt, buf.Wrap(rebuilt)
-		changed = true
+		h, err = recordbatch.ParseHeader(batch)
+		if err != nil {
+			return nil, h, nil, err
+		}
 	}
 	switch {
 	case cfg.LogAppendTime:
 		recordbatch.SetMaxTimestamp(batch, now, true)
-		changed = true
-	case checked.MaxTimestamp != h.MaxTimestamp:
+	case checked.FixMaxTimestamp:
 		recordbatch.SetMaxTimestamp(batch, checked.MaxTimestamp, false)
-		changed = true
+	default:
+		return batch, h, owner, nil
 	}
-	if changed {
-		recordbatch.Recrc(batch)
-		var err error
-		if h, err = recordbatch.ParseHeader(batch); err != nil {
-			return nil, h, nil, err
-		}
-	}
-	return batch, h, owner, nil
+	recordbatch.Recrc(batch)
+	h, err := recordbatch.ParseHeader(batch)
+	return batch, h, owner, err
 }
 
 func (s *Shard) validation(cfg *cluster.TopicConfig, in AppendInput, now int64) recordbatch.ValidateOptions {
-	opts := recordbatch.ValidateOptions{
-		MaxBytes:      int(cfg.MaxMessageBytes),
-		ZstdAllowed:   in.ZstdAllowed,
-		LogAppendTime: cfg.LogAppendTime,
-		Now:           now,
-		BeforeMaxMs:   cfg.TimestampBeforeMaxMs,
-		AfterMaxMs:    cfg.TimestampAfterMaxMs,
-		RequireKeys:   cfg.CleanupCompact,
-		MaxDecoded:    s.b.opts.MaxDecodedBytes,
+	return recordbatch.ValidateOptions{
+		MaxBatchBytes:      int(cfg.MaxMessageBytes),
+		MaxDecodedBytes:    s.b.opts.MaxDecodedBytes,
+		ZstdAllowed:        in.ZstdAllowed,
+		LogAppendTime:      cfg.LogAppendTime,
+		BoundTimestamps:    !cfg.LogAppendTime,
+		Now:                now,
+		TimestampBeforeMax: cfg.TimestampBeforeMaxMs,
+		TimestampAfterMax:  cfg.TimestampAfterMaxMs,
+		// Payloads are opened only where something has to be known of their records (design decision 2).
+		RequireKeys: cfg.CleanupCompact,
 	}
-	// Payloads are opened only where something has to be known of their records (design decision 2).
-	opts.Open = cfg.CleanupCompact
-	return opts
 }

@@ -104,7 +104,31 @@ func (b *Broker) Shard(t *cluster.Topic, partition int32) (*Shard, error) {
 	if s := b.registry.get(id); s != nil {
 		return s, nil
 	}
-	return b.registry.open(id, len(t.Partitions), func() (*Shard, error) { return b.open(t, id) })
+	// The image that t came from is applied before anything of it is open: a deletion is found by comparing with what was
+	// applied, so one that came and went between two passes would leave its shards behind.
+	b.apply()
+	s, err := b.registry.open(id, len(t.Partitions), func() (*Shard, error) { return b.open(t, id) })
+	if err != nil {
+		return nil, err
+	}
+	return s, b.catchUp(s, t)
+}
+
+// catchUp closes the gap between a look-up in an image and the end of an opening: the topic may have changed or gone
+// meanwhile, and the image that said so may have been applied before the shard stood in the registry.
+func (b *Broker) catchUp(s *Shard, opened *cluster.Topic) error {
+	now := b.Image().TopicByID(opened.ID)
+	if now == opened {
+		return nil
+	}
+	b.applyMu.Lock()
+	defer b.applyMu.Unlock()
+	if now = b.Image().TopicByID(opened.ID); now == nil {
+		b.deleteTopic(opened)
+		return ErrUnknownShard
+	}
+	b.applyTopic(now)
+	return nil
 }
 
 // OpenShard returns the shard if it is open already, without opening it.
@@ -290,7 +314,7 @@ func logConfig(c *cluster.TopicConfig) log.Config {
 	return log.Config{
 		SegmentBytes:       c.SegmentBytes,
 		SegmentAge:         milliseconds(c.SegmentMs),
-		RetentionBytes:     c.RetentionBytes,
+		RetentionBytes:     retentionBytes(c.RetentionBytes),
 		RetentionAge:       milliseconds(c.RetentionMs),
 		Delete:             c.CleanupDelete,
 		Compact:            c.CleanupCompact,
@@ -306,4 +330,12 @@ func logConfig(c *cluster.TopicConfig) log.Config {
 func milliseconds(ms int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Millisecond)
 	return time.Duration(min(ms, most)) * time.Millisecond
+}
+
+// retentionBytes gives a bound of 0 the meaning it has at Kafka, nothing but the active segment: to the log 0 is no bound.
+func retentionBytes(n int64) int64 {
+	if n == 0 {
+		return 1
+	}
+	return n
 }
