@@ -395,7 +395,7 @@ func (w *walk) badBlock() int {
 func (w *walk) endOffset() ids.Offset { return w.end }
 
 // Available estimates how many bytes a Read from one offset to a limit would give, at most most. It is exact in the hot tail, and
-// elsewhere off by a block of the index; it reads no file unless an index has to be loaded.
+// elsewhere up to two blocks of the index too large; it reads no file unless an index has to be loaded.
 func (l *Log) Available(from, limit ids.Offset, most int) int {
 	limit = min(limit, ids.Offset(l.end.Load()))
 	if from >= limit || int64(from) < l.start.Load() {
@@ -411,28 +411,28 @@ func (l *Log) Available(from, limit ids.Offset, most int) int {
 		if s.base >= limit {
 			break
 		}
-		n += max(0, l.positionOf(s, limit)-l.positionOf(s, from))
+		from, to := l.around(s, from, limit)
+		n += to - from
 	}
 	return int(min(n, int64(most)))
 }
 
-// positionOf estimates where in a segment an offset lies.
-func (l *Log) positionOf(s *segment, off ids.Offset) int64 {
-	size := s.size.Load()
-	if off >= s.endOffset() {
-		return size
-	}
-	if off <= s.base {
-		return segmentHeaderBytes
+// around returns positions in a segment at or before one offset and at or behind another, as near as the index tells.
+func (l *Log) around(s *segment, from, limit ids.Offset) (low, high int64) {
+	low, high = segmentHeaderBytes, s.size.Load()
+	if from <= s.base && limit >= s.endOffset() {
+		return low, high
 	}
 	x, err := l.indexOf(s)
 	if err != nil {
-		return size
+		return low, high
 	}
 	list := x.view()
-	i := floorOffset(list, int64(off-s.base))
-	if i < 0 {
-		return segmentHeaderBytes
+	if i := floorOffset(list, int64(from-s.base)); i >= 0 {
+		low = int64(list[i].pos)
 	}
-	return int64(list[i].pos)
+	if i := floorOffset(list, int64(limit-s.base)-1) + 1; i < len(list) {
+		high = min(high, int64(list[i].pos))
+	}
+	return low, max(low, high)
 }
