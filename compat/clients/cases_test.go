@@ -200,7 +200,7 @@ func TestCase39Tail(t *testing.T) {
 			config = map[string]string{"fetch.max.wait.ms": "2000"}
 		}
 		events := make(chan agent.Event, rounds+2)
-		stop, err := c.Stream(t.Context(), agent.Request{Op: agent.OpTail, Bootstrap: suite.addr, Topic: topic, Config: config}, func(e agent.Event) { events <- e })
+		stop, err := c.Stream(t.Context(), agent.Request{Op: agent.OpTail, Bootstrap: suite.addr, Topic: topic, Assign: []int32{0}, Config: config}, func(e agent.Event) { events <- e })
 		if err != nil {
 			t.Fatal(err)
 		}

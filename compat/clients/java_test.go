@@ -114,6 +114,10 @@ func wants(t *testing.T, output string, texts ...string) {
 func TestJavaTools(t *testing.T) {
 	topic := fmt.Sprintf("clients.t%d-tools", topics.Add(1))
 	step := func(name string, f func(t *testing.T)) {
+		// Each step needs what the ones before it did.
+		if t.Failed() {
+			return
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Cleanup(func() { suite.results.note("tools", "java tools", !t.Failed()) })
 			f(t)
@@ -175,6 +179,10 @@ func TestJavaTools(t *testing.T) {
 	step("topics-describe", func(t *testing.T) {
 		out := tool(t, "", topicCommand, "--describe", "--topic", topic)
 		wants(t, out, "PartitionCount: 3", "ReplicationFactor: 1", "retention.ms=1000000", "max.message.bytes=200000", "Partition: 2\tLeader: ")
+	})
+	step("log-dirs", func(t *testing.T) {
+		out := tool(t, "", "org.apache.kafka.tools.LogDirsCommand", "--describe", "--topic-list", topic)
+		wants(t, out, `"partition":"`+topic+`-0"`)
 	})
 	step("topics-delete", func(t *testing.T) {
 		tool(t, "", topicCommand, "--delete", "--topic", topic)

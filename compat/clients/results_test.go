@@ -68,11 +68,13 @@ var caseTitles = map[string]string{
 	"29":    "a million records with the producer's defaults, exactly once and in order",
 	"35":    "LogAppendTime: consumers see the server's time",
 	"39":    "a record reaches a waiting consumer at once",
+	"48":    "fetch sessions over three partitions, none refused",
 	"50":    "offsets of times: beginning, end, between, future",
+	"53":    "a restart during consumption: no loss, no repeat (leader moves need more brokers)",
 	"58":    "assign, seek, beginningOffsets, endOffsets, offsetsForTimes",
 	"59":    "empty batches and gaps of offsets are passed, the end is reached",
 	"admin": "topics, configs, partitions, records, log directories, producers through the admin client",
-	"tools": "kafka-topics, -configs, -get-offsets, -console-producer, -console-consumer, -producer-perf-test, -verifiable-producer",
+	"tools": "kafka-topics, -configs, -get-offsets, -console-producer, -console-consumer, -producer-perf-test, -verifiable-producer, -log-dirs",
 }
 
 // save writes this peer's results and the page from the results of all peers.

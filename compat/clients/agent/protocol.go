@@ -9,7 +9,7 @@ const (
 	OpConsume    = "consume"    // read Assign from From to the end that the client itself detects
 	OpOffsets    = "offsets"    // the offset of each time in Times, in partition Partition
 	OpWatermarks = "watermarks" // first and next offset of Partition
-	OpTail       = "tail"       // wait at the end of Partition and send an Event for every record that arrives, until OpStop
+	OpTail       = "tail"       // wait at the end of Assign and send an Event for every record that arrives, until OpStop
 	OpLoad       = "load"       // produce until OpStop, and send an Event with every acknowledged record
 	OpStop       = "stop"       // end the running tail or load; its Response follows
 )

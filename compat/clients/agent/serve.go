@@ -35,7 +35,7 @@ type Library interface {
 	Offsets(ctx context.Context, req Request) ([]int64, error)
 	// Watermarks returns the first and the next offset of a partition.
 	Watermarks(ctx context.Context, req Request) (first, next int64, err error)
-	// Tail waits at the end of a partition until ctx ends; it emits Ready once, then each record as it comes.
+	// Tail waits at the ends of the partitions of req.Assign until ctx ends; it emits Ready once, then each record as it comes.
 	Tail(ctx context.Context, req Request, emit func(Event)) error
 	// Load produces until ctx ends, then waits for all answers and returns the next sequence of each partition.
 	Load(ctx context.Context, req Request, emit func(Event)) ([]int64, error)

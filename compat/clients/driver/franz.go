@@ -294,13 +294,18 @@ func (franz) Watermarks(ctx context.Context, req agent.Request) (first, next int
 	return s.Offset, e.Offset, coded(errors.Join(s.Err, e.Err))
 }
 
-// Tail reads from the end of one partition until ctx ends.
+// Tail reads from the ends of the partitions until ctx ends.
 func (f franz) Tail(ctx context.Context, req agent.Request, emit func(agent.Event)) error {
-	_, next, err := f.Watermarks(ctx, req)
-	if err != nil {
-		return err
+	assign := map[int32]kgo.Offset{}
+	for _, p := range req.Assign {
+		req.Partition = p
+		_, next, err := f.Watermarks(ctx, req)
+		if err != nil {
+			return err
+		}
+		assign[p] = kgo.NewOffset().At(next)
 	}
-	opts := []kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{req.Topic: {req.Partition: kgo.NewOffset().At(next)}})}
+	opts := []kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{req.Topic: assign})}
 	if wait := req.Config["fetch.wait.max.ms"]; wait != "" {
 		d, err := time.ParseDuration(wait + "ms")
 		if err != nil {

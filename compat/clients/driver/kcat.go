@@ -292,8 +292,12 @@ func (k kcat) Watermarks(ctx context.Context, req agent.Request) (first, next in
 	return offsets[0], offsets[1], nil
 }
 
-// Tail is `kcat -C -o end -u`; kcat says on standard error when it stands at the end.
+// Tail is `kcat -C -o end -u` on one partition; kcat says on standard error when it stands at the end.
 func (kcat) Tail(ctx context.Context, req agent.Request, emit func(agent.Event)) error {
+	if len(req.Assign) != 1 {
+		return errUnsupported
+	}
+	req.Partition = req.Assign[0]
 	cmd := command(ctx, req, "-C", "-t", req.Topic, "-p", strconv.Itoa(int(req.Partition)), "-o", "end", "-u", "-f", kcatFormat)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

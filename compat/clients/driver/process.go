@@ -24,7 +24,8 @@ func Rdkafka2(ctx context.Context) (*Client, error) {
 
 // Java starts the agent over Apache Kafka's Java clients.
 func Java(ctx context.Context) (*Client, error) {
-	return start(ctx, "java", "java", append(JVMFlags(), "-Xmx512m", "-cp", JavaClasspath(), "io.felixlog.compat.Agent")...)
+	// Refused fetch sessions are only logged, at info: case 48 looks for them.
+	return start(ctx, "java", "java", append(JVMFlags(), "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.FetchSessionHandler=info", "-Xmx512m", "-cp", JavaClasspath(), "io.felixlog.compat.Agent")...)
 }
 
 // JVMFlags keep a short-lived JVM small and quick to start.

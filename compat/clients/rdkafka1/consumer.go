@@ -123,17 +123,21 @@ func (library) Watermarks(_ context.Context, req agent.Request) (first, next int
 	return first, next, coded(err)
 }
 
-// Tail reads from the end of one partition until ctx ends.
+// Tail reads from the ends of the partitions until ctx ends.
 func (library) Tail(ctx context.Context, req agent.Request, emit func(agent.Event)) error {
 	c, err := consumer(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }() // nothing was committed
-	if err := c.Assign([]kafka.TopicPartition{{Topic: &req.Topic, Partition: req.Partition, Offset: kafka.OffsetEnd}}); err != nil {
+	var assignment []kafka.TopicPartition
+	for _, p := range req.Assign {
+		assignment = append(assignment, kafka.TopicPartition{Topic: &req.Topic, Partition: p, Offset: kafka.OffsetEnd})
+	}
+	if err := c.Assign(assignment); err != nil {
 		return coded(err)
 	}
-	ready := false
+	ended := map[int32]bool{}
 	for ctx.Err() == nil {
 		switch e := c.Poll(pollMS).(type) {
 		case *kafka.Message:
@@ -143,9 +147,11 @@ func (library) Tail(ctx context.Context, req agent.Request, emit func(agent.Even
 			r := record(e)
 			emit(agent.Event{Record: &r})
 		case kafka.PartitionEOF:
-			if !ready {
-				ready = true
-				emit(agent.Event{Ready: true})
+			if len(ended) < len(req.Assign) {
+				ended[e.Partition] = true
+				if len(ended) == len(req.Assign) {
+					emit(agent.Event{Ready: true})
+				}
 			}
 		case kafka.Error:
 			if e.IsFatal() {
@@ -153,8 +159,8 @@ func (library) Tail(ctx context.Context, req agent.Request, emit func(agent.Even
 			}
 		}
 	}
-	if !ready {
-		return errors.New("tail: never reached the end")
+	if len(ended) < len(req.Assign) {
+		return errors.New("tail: never reached the ends")
 	}
 	return nil
 }

@@ -69,8 +69,7 @@ final class Records {
     }
 
     static void consume(JsonNode request, ObjectNode response) {
-        List<TopicPartition> assignment = new ArrayList<>();
-        request.path("assign").forEach(p -> assignment.add(new TopicPartition(request.path("topic").asText(), p.asInt())));
+        List<TopicPartition> assignment = assignment(request);
         long from = request.path("from").asLong();
         long deadline = System.nanoTime() + Duration.ofMillis(Agent.timeoutMs(request)).toNanos();
         ArrayNode records = response.putArray("records");
@@ -125,11 +124,11 @@ final class Records {
     }
 
     static void tail(JsonNode request, AtomicBoolean stop, Consumer<ObjectNode> emit) {
-        TopicPartition tp = new TopicPartition(request.path("topic").asText(), request.path("partition").asInt());
+        List<TopicPartition> assignment = assignment(request);
         try (KafkaConsumer<byte[], byte[]> consumer = consumer(request)) {
-            consumer.assign(List.of(tp));
-            consumer.seekToEnd(List.of(tp));
-            consumer.position(tp);
+            consumer.assign(assignment);
+            consumer.seekToEnd(assignment);
+            assignment.forEach(consumer::position);
             emit.accept(Agent.JSON.createObjectNode().put("ready", true));
             while (!stop.get()) {
                 for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(100))) {
@@ -139,5 +138,11 @@ final class Records {
                 }
             }
         }
+    }
+
+    private static List<TopicPartition> assignment(JsonNode request) {
+        List<TopicPartition> assignment = new ArrayList<>();
+        request.path("assign").forEach(p -> assignment.add(new TopicPartition(request.path("topic").asText(), p.asInt())));
+        return assignment;
     }
 }
