@@ -72,20 +72,23 @@ func TestReadyFile(t *testing.T) {
 
 func TestIdentity(t *testing.T) {
 	dir := t.TempDir()
-	for range 2 {
-		if err := checkIdentity(dir, "a"); err != nil {
-			t.Fatal(err)
-		}
+	if fresh, err := checkIdentity(dir, "a"); err != nil || !fresh {
+		t.Fatalf("got %v, %v for an empty directory, want fresh", fresh, err)
 	}
-	if err := checkIdentity(dir, "b"); err == nil || !strings.Contains(err.Error(), `belongs to node "a"`) {
+	if err := claimDir(dir, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if fresh, err := checkIdentity(dir, "a"); err != nil || fresh {
+		t.Fatalf("got %v, %v for a claimed directory", fresh, err)
+	}
+	if _, err := checkIdentity(dir, "b"); err == nil || !strings.Contains(err.Error(), `belongs to node "a"`) {
 		t.Errorf("got %v, want a refusal that names the owner", err)
 	}
-	path := filepath.Join(dir, "meta", "node.json")
 	for _, text := range []string{`{"version":2,"node_id":"a"}`, `{`, ``} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(identityPath(dir), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkIdentity(dir, "a"); err == nil || !strings.Contains(err.Error(), "node.json") {
+		if _, err := checkIdentity(dir, "a"); err == nil || !strings.Contains(err.Error(), "node.json") {
 			t.Errorf("%q: got %v, want a refusal that names the file", text, err)
 		}
 	}

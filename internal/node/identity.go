@@ -18,37 +18,41 @@ type identity struct {
 	NodeID  string `json:"node_id"`
 }
 
-// checkIdentity records the node id in a new data directory, synced, and refuses one that another node wrote: records and promises
-// belong to the node that made them.
-func checkIdentity(dataDir, nodeID string) error {
-	dir := filepath.Join(dataDir, "meta")
-	path := filepath.Join(dir, "node.json")
+// identityPath is where a data directory says whose it is.
+func identityPath(dataDir string) string { return filepath.Join(dataDir, "meta", "node.json") }
+
+// checkIdentity refuses a data directory that another node wrote: records and promises belong to the node that made them. fresh says
+// that nobody has claimed the directory yet; claim does, once the node serves, so that a first start does not wait for that sync.
+func checkIdentity(dataDir, nodeID string) (fresh bool, err error) {
+	path := identityPath(dataDir)
 	text, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return writeIdentity(dir, path, identity{Version: identityVersion, NodeID: nodeID})
+		return true, nil
 	case err != nil:
-		return fmt.Errorf("data directory: %w", err)
+		return false, fmt.Errorf("data directory: %w", err)
 	}
 	var id identity
 	if err := json.Unmarshal(text, &id); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	if id.Version != identityVersion {
-		return fmt.Errorf("%s has version %d and this release reads %d: it was written by another release", path, id.Version, identityVersion)
+		return false, fmt.Errorf("%s has version %d and this release reads %d: it was written by another release", path, id.Version, identityVersion)
 	}
 	if id.NodeID != nodeID {
-		return fmt.Errorf("data directory %s belongs to node %q and this is node %q: set --node-id or --data-dir", dataDir, id.NodeID, nodeID)
+		return false, fmt.Errorf("data directory %s belongs to node %q and this is node %q: set --node-id or --data-dir", dataDir, id.NodeID, nodeID)
 	}
-	return nil
+	return false, nil
 }
 
-func writeIdentity(dir, path string, id identity) error {
-	text, err := json.Marshal(id)
+// claimDir records the node id in a data directory, synced.
+func claimDir(dataDir, nodeID string) error {
+	text, err := json.Marshal(identity{Version: identityVersion, NodeID: nodeID})
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	path := identityPath(dataDir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	return writeSynced(path, append(text, '\n'))

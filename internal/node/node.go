@@ -36,6 +36,7 @@ type Node struct {
 	broker     *broker.Broker
 	kafka      *kafkaproto.Server // nil when the listener is off
 
+	clean bool // the previous stop was clean
 	addrs Addresses
 	// failed gets the first error that a listener's loop ended with; it has room for one from each.
 	failed chan error
@@ -80,7 +81,8 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if n.lock, err = lockDir(n.config.DataDir); err != nil {
 		return err
 	}
-	if err := checkIdentity(n.config.DataDir, n.config.NodeID); err != nil {
+	fresh, err := checkIdentity(n.config.DataDir, n.config.NodeID)
+	if err != nil {
 		return err
 	}
 	if err := n.openAdmin(ctx); err != nil {
@@ -93,12 +95,21 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if err := n.openData(ctx, opts, kafkaListener); err != nil {
 		return errors.Join(err, closeListener(kafkaListener))
 	}
+	if fresh {
+		if err := claimDir(n.config.DataDir, n.config.NodeID); err != nil {
+			return err
+		}
+	}
 	if n.admin != nil {
 		n.admin.set(serving)
 	}
 	if n.config.ReadyFile != "" {
-		return writeReady(n.config.ReadyFile, n.addrs)
+		if err := writeReady(n.config.ReadyFile, n.addrs); err != nil {
+			return err
+		}
 	}
+	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
+		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.Bool("clean_start", n.clean))
 	return nil
 }
 
@@ -146,14 +157,13 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 
 // openData opens everything that holds data and lets the Kafka listener answer on ln (nil when it is off).
 func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) error {
-	clean, err := n.openJournal()
-	if err != nil {
+	if err := n.openJournal(); err != nil {
 		return err
 	}
 	if err := n.openController(ctx); err != nil {
 		return err
 	}
-	self, err := n.register(ctx, clean)
+	self, err := n.register(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,8 +179,6 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 	if err := n.broker.Start(ctx); err != nil {
 		return fmt.Errorf("open shards: %w", err)
 	}
-	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
-		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.Bool("clean_start", clean))
 	return nil
 }
 

@@ -27,16 +27,17 @@ import (
 var _ broker.Metadata = (*controller.Controller)(nil)
 
 // openJournal opens the node's journal and takes the clean mark: from here on a crash reads as one.
-func (n *Node) openJournal() (clean bool, err error) {
+func (n *Node) openJournal() error {
 	found, err := hasEntries(n.path("shards"))
 	if err != nil {
-		return false, err
+		return err
 	}
 	n.journal, err = journal.Open(vfs.OS{}, n.path("journal"), journal.Options{MarksUnknown: found, Logger: n.logger.Named("journal")})
 	if err != nil {
-		return false, fmt.Errorf("open journal: %w", err)
+		return fmt.Errorf("open journal: %w", err)
 	}
-	return n.journal.TakeClean(), nil
+	n.clean = n.journal.TakeClean()
+	return nil
 }
 
 // hasEntries says that a directory exists and holds something.
@@ -56,7 +57,7 @@ func hasEntries(dir string) (bool, error) {
 }
 
 // register makes the configured tenants and announces this node. It returns the node's number.
-func (n *Node) register(ctx context.Context, clean bool) (ids.BrokerID, error) {
+func (n *Node) register(ctx context.Context) (ids.BrokerID, error) {
 	if err := n.ensureTenants(ctx); err != nil {
 		return ids.NoBroker, err
 	}
@@ -64,7 +65,7 @@ func (n *Node) register(ctx context.Context, clean bool) (ids.BrokerID, error) {
 	if err != nil {
 		return ids.NoBroker, err
 	}
-	res, err := n.propose(ctx, cluster.RegisterNode{ID: ids.NodeID(n.config.NodeID), KafkaHost: host, KafkaPort: port, Clean: clean})
+	res, err := n.propose(ctx, cluster.RegisterNode{ID: ids.NodeID(n.config.NodeID), KafkaHost: host, KafkaPort: port, Clean: n.clean})
 	if err != nil {
 		return ids.NoBroker, fmt.Errorf("register the node: %w", err)
 	}
