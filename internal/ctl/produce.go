@@ -195,7 +195,7 @@ func parseHeaders(list []string) ([]kgo.RecordHeader, error) {
 
 // writer hands records to the client and counts what came of them.
 type writer struct {
-	ctx     context.Context //nolint:containedctx // one command's delivery, which outlives the reading
+	ctx     context.Context // one command's delivery, which outlives the reading
 	client  *client
 	flags   *produceFlags
 	headers []kgo.RecordHeader
