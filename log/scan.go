@@ -73,11 +73,12 @@ func scanFile(f vfs.File, from, limit int64, c *chain, visit visitor) (good int6
 	buffer := pooled[:]
 	pos := from // of the first unread batch
 	var window []byte
+	var h recordbatch.Header // one for all batches: visit makes it escape
 	for pos < limit {
 		if window, err = refill(f, &buffer, window, pos, limit); err != nil {
 			return pos, nil, err
 		}
-		used, need, bad, err := scanWindow(window, pos, limit, c, visit)
+		used, need, bad, err := scanWindow(window, pos, limit, c, &h, visit)
 		pos += int64(used)
 		if bad != nil || err != nil {
 			return pos, bad, err
@@ -106,11 +107,11 @@ func refill(f vfs.File, buffer *[]byte, rest []byte, pos, limit int64) ([]byte, 
 
 // scanWindow visits the whole batches of a window that begins at pos. need is the size of the batch that the window ends in, 0
 // if it ends with a whole one.
-func scanWindow(window []byte, pos, limit int64, c *chain, visit visitor) (used, need int, bad *fault, err error) {
+func scanWindow(window []byte, pos, limit int64, c *chain, h *recordbatch.Header, visit visitor) (used, need int, bad *fault, err error) {
 	for used < len(window) {
 		b := window[used:]
 		at := pos + int64(used)
-		h, err := recordbatch.ParseHeader(b)
+		*h, err = recordbatch.ParseHeader(b)
 		if errors.Is(err, recordbatch.ErrShort) && at+int64(len(b)) < limit {
 			return used, recordbatch.HeaderSize, nil, nil
 		}
@@ -126,7 +127,7 @@ func scanWindow(window []byte, pos, limit int64, c *chain, visit visitor) (used,
 		}
 		batch := b[:size:size]
 		if err = recordbatch.CheckCRC(batch); err == nil {
-			err = c.check(at, &h)
+			err = c.check(at, h)
 		}
 		if err != nil {
 			bad := &fault{pos: at, reason: err, whole: true, end: at + size, suspect: at}
@@ -135,7 +136,7 @@ func scanWindow(window []byte, pos, limit int64, c *chain, visit visitor) (used,
 			}
 			return used, 0, bad, nil
 		}
-		if err := visit(at, &h, batch); err != nil {
+		if err := visit(at, h, batch); err != nil {
 			return used, 0, nil, err
 		}
 		used += int(size)
