@@ -24,6 +24,7 @@ type options struct {
 	rate   int    // records a second and producer
 	size   int    // bytes a value
 	fsync  string
+	verify bool
 }
 
 // verdict is how a campaign ended.
@@ -49,6 +50,7 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "records a second and producer")
 	flag.IntVar(&o.size, "size", 300, "bytes a record")
 	flag.StringVar(&o.fsync, "fsync", "", "fsync mode: none, periodic, on_commit; empty takes turns")
+	flag.BoolVar(&o.verify, "verify", true, "run felix log verify on the stopped directory")
 	flag.Parse()
 	os.Exit(run(o))
 }

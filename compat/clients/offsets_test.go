@@ -130,8 +130,7 @@ func TestCase59GapsAndEmptyBatches(t *testing.T) {
 		write(producer(), 0, round)
 		write(one, 1, round)
 	}
-	// The active segment, the last round, is never cleaned, so the second round is the one that the first gives way to.
-	assign, want := []int32{0, 1}, map[int32][]int64{0: {3, 4, 5, 6, 7, 8}, 1: {3, 4, 5, 6, 7, 8}}
+	assign := []int32{0, 1}
 	if transactions(t) {
 		txn := producer(kgo.TransactionalID("clients-case-59"))
 		if err := txn.BeginTransaction(); err != nil {
@@ -141,16 +140,18 @@ func TestCase59GapsAndEmptyBatches(t *testing.T) {
 		if err := txn.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 			t.Fatal(err)
 		}
-		assign, want[2] = append(assign, 2), []int64{0, 1, 2}
+		assign = append(assign, 2)
 	}
+	// The first round is gone once it is cleaned. Whether the second one stays depends on the last round's segment being active still.
 	eventually(t, 60*time.Second, "the cleaner removes the overwritten records", func() bool {
-		kept := int32(0)
 		for p := range int32(2) {
 			for _, b := range stored(t, topic, p, 0) {
-				kept += b.count
+				if b.last < 3 && b.count > 0 {
+					return false
+				}
 			}
 		}
-		return kept == 12
+		return true
 	})
 	empty := 0
 	for _, b := range stored(t, topic, 0, 0) {
@@ -160,17 +161,18 @@ func TestCase59GapsAndEmptyBatches(t *testing.T) {
 	}
 	t.Logf("%d empty batches in partition 0", empty)
 	forEach(t, "59", func(t *testing.T, c *driver.Client) {
-		for _, from := range []int64{agent.FromBeginning, 1, 2} {
-			got := map[int32][]int64{}
-			for _, p := range assign {
-				if p == 2 && from > 0 {
-					continue
-				}
+		for _, p := range assign {
+			for _, from := range []int64{agent.FromBeginning, 1, 2} {
+				var got []int64
 				for _, r := range call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{p}, From: from}).Records {
-					got[p] = append(got[p], r.Offset)
+					got = append(got, r.Offset)
 				}
-				if !slices.Equal(got[p], want[p]) {
-					t.Errorf("partition %d from %d: offsets %v, want %v", p, from, got[p], want[p])
+				want := [][]int64{{3, 4, 5, 6, 7, 8}, {6, 7, 8}}
+				if p == 2 {
+					want = [][]int64{slices.Clone([]int64{0, 1, 2}[max(from, 0):])}
+				}
+				if !slices.ContainsFunc(want, func(w []int64) bool { return slices.Equal(got, w) }) {
+					t.Errorf("partition %d from %d: offsets %v, want one of %v", p, from, got, want)
 				}
 			}
 		}
