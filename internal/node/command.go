@@ -27,6 +27,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	exitRepair  = 6 // offline tools: a start would repair
+	exitRefuse  = 7 // offline tools: a start would refuse, or records are damaged
 )
 
 // statusError is an error that has an exit status of its own. quiet says that the command has already told the person.
@@ -74,7 +76,7 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath()))
 	})
-	root.AddCommand(newServe(p))
+	root.AddCommand(newServe(p), newLog(p))
 	return root
 }
 
