@@ -630,11 +630,8 @@ func (r *recovery) dropOrphans() {
 // loadProducers fills the producer table with the state at the end of the sealed segments: from the newest snapshot at or below,
 // and the batches from there on.
 func (r *recovery) loadProducers() error {
-	if len(r.segments) == 0 {
-		return nil // everything will be scanned
-	}
 	at := r.chain.next
-	from := r.segments[0].base
+	from := r.files[0].base // a snapshot from there knows of producers whose records retention has removed
 	for i := len(r.snapshots) - 1; i >= 0; i-- {
 		if off := r.snapshots[i]; off > at || off < from {
 			continue
