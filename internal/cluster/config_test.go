@@ -9,7 +9,8 @@ import (
 	"github.com/felixlog/felix/internal/errcode"
 )
 
-// kafkaTopicConfigs are the topic configurations that Apache Kafka 4.3.1 shows, with its type and default.
+// kafkaTopicConfigs are the topic configurations that Apache Kafka 4.3.1 shows, with its type and default; preallocate and segment.bytes
+// have our default (Kafka: false and 1 GiB).
 var kafkaTopicConfigs = map[string]struct {
 	typ ConfigType
 	def string
@@ -22,9 +23,9 @@ var kafkaTopicConfigs = map[string]struct {
 	"max.compaction.lag.ms": {TypeLong, "9223372036854775807"}, "max.message.bytes": {TypeInt, "1048588"},
 	"message.timestamp.after.max.ms": {TypeLong, "3600000"}, "message.timestamp.before.max.ms": {TypeLong, "9223372036854775807"},
 	"message.timestamp.type": {TypeString, "CreateTime"}, "min.cleanable.dirty.ratio": {TypeDouble, "0.5"}, "min.compaction.lag.ms": {TypeLong, "0"},
-	"min.insync.replicas": {TypeInt, "1"}, "preallocate": {TypeBoolean, "false"}, "remote.log.copy.disable": {TypeBoolean, "false"},
+	"min.insync.replicas": {TypeInt, "1"}, "preallocate": {TypeBoolean, "true"}, "remote.log.copy.disable": {TypeBoolean, "false"},
 	"remote.log.delete.on.disable": {TypeBoolean, "false"}, "remote.storage.enable": {TypeBoolean, "false"}, "retention.bytes": {TypeLong, "-1"},
-	"retention.ms": {TypeLong, "604800000"}, "segment.bytes": {TypeInt, "1073741824"}, "segment.index.bytes": {TypeInt, "10485760"},
+	"retention.ms": {TypeLong, "604800000"}, "segment.bytes": {TypeInt, "268435456"}, "segment.index.bytes": {TypeInt, "10485760"},
 	"segment.jitter.ms": {TypeLong, "0"}, "segment.ms": {TypeLong, "604800000"}, "unclean.leader.election.enable": {TypeBoolean, "false"},
 }
 
@@ -176,7 +177,7 @@ func TestParseTopicConfig(t *testing.T) {
 	if codec, keep := c.Codec(); codec != 4 || keep || c.CodecLevel() != 7 {
 		t.Errorf("Codec() = %d, %t, level %d, want 4, false, 7", codec, keep, c.CodecLevel())
 	}
-	if _, keep := base.Codec(); !keep || base.SegmentBytes != 1<<30 {
+	if _, keep := base.Codec(); !keep || base.SegmentBytes != 256<<20 {
 		t.Errorf("the base was changed: %+v", base)
 	}
 }
@@ -226,7 +227,7 @@ func TestBrokerConfigs(t *testing.T) {
 	for name, want := range map[string]BrokerConfig{
 		"num.partitions":            {Value: "3"},
 		"log.retention.ms":          {Value: "1000"},
-		"log.segment.bytes":         {Value: "1073741824", Default: true},
+		"log.segment.bytes":         {Value: "268435456", Default: true},
 		"auto.create.topics.enable": {Value: "true", Default: true},
 		"message.max.bytes":         {Value: "1048588", Default: true},
 	} {

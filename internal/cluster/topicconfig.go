@@ -86,7 +86,7 @@ func (c *TopicConfig) CodecLevel() int {
 	}
 }
 
-// DefaultTopicConfig is the built-in configuration: every value as Apache Kafka's default.
+// DefaultTopicConfig is the built-in configuration: every value as the table's default.
 func DefaultTopicConfig() *TopicConfig {
 	c := new(TopicConfig)
 	for i := range topicConfigs {
