@@ -80,7 +80,7 @@ func (l *Log) Append(in AppendInput) (AppendResult, error) {
 	if in.Epoch < epochs.latest() {
 		return AppendResult{}, ErrFencedEpoch
 	}
-	if int64(len(in.Batch))+segmentHeaderBytes > l.cfg.SegmentBytes && in.Origin != OriginReplica {
+	if int64(len(in.Batch)) > l.cfg.SegmentBytes && in.Origin != OriginReplica {
 		return AppendResult{}, ErrRecordListTooLarge
 	}
 	if in.Origin == OriginReplica && ids.Offset(h.BaseOffset) != end {

@@ -533,4 +533,3 @@ func TestPace(t *testing.T) {
 		t.Errorf("an ended context gives %v", err)
 	}
 }
-

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"path"
 	"testing"
 	"time"
@@ -236,3 +237,6 @@ func appendMany(t testing.TB, l *Log, n int) [][]byte {
 	}
 	return out
 }
+
+// crcOf is the checksum that all files use.
+func crcOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }

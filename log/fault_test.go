@@ -125,7 +125,9 @@ func failOnce(t *testing.T, mode SyncMode, rule vfs.Rule) {
 	faulty := vfs.NewFault(mem, rule)
 	m := newModel()
 	err := script(t, faulty, m, mode)
-	where := func() string { return fmt.Sprintf("call %d (%v), %v, sticky %v", rule.Nth, faulty.Fired(), rule.Err, rule.Sticky) }
+	where := func() string {
+		return fmt.Sprintf("call %d (%v), %v, sticky %v", rule.Nth, faulty.Fired(), rule.Err, rule.Sticky)
+	}
 	if err != nil {
 		t.Fatalf("%s: %v", where(), err)
 	}
