@@ -130,7 +130,7 @@ func (n *Node) openAdmin(ctx context.Context) error {
 	}
 	ln, err := listen(ctx, n.config.AdminAPI)
 	if err != nil {
-		return fmt.Errorf("metrics listener: %w", err)
+		return fmt.Errorf("listen for metrics: %w", err)
 	}
 	n.admin = newAdmin(n.registry, n.metrics, n.logger, isLoopback(ln.Addr().String()))
 	n.admin.serve(context.WithoutCancel(ctx), ln, n.logger)
@@ -144,7 +144,7 @@ func (n *Node) bindKafka(ctx context.Context) (net.Listener, error) {
 	}
 	ln, err := listen(ctx, n.config.Kafka.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("Kafka listener: %w", err)
+		return nil, fmt.Errorf("listen for Kafka clients: %w", err)
 	}
 	n.addrs.Kafka = ln.Addr().String()
 	return ln, nil

@@ -282,7 +282,7 @@ func (p *process) signal(t *testing.T) {
 
 func (p *process) wait(t *testing.T) int {
 	t.Helper()
-	for range p.lines { //nolint:revive // drained, so that the writer is not blocked
+	for range p.lines { // drained, so that the writer is not blocked
 	}
 	return <-p.status
 }

@@ -231,7 +231,7 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	n.kafka = server
 	n.wg.Go(func() {
 		if err := server.Serve(ln); !errors.Is(err, kafkaproto.ErrServerClosed) {
-			n.failed <- fmt.Errorf("Kafka listener: %w", err)
+			n.failed <- fmt.Errorf("listen for Kafka clients: %w", err)
 		}
 	})
 	return nil
