@@ -191,7 +191,7 @@ func (f *felixPeer) halt() error {
 	f.proc = nil
 	select {
 	case <-p.done:
-		return fmt.Errorf("felix ended by itself: %v\n%s", p.err, tail(p.log))
+		return fmt.Errorf("felix ended by itself: %v\n%s", p.cmd.ProcessState, tail(p.log))
 	default:
 	}
 	return p.end(syscall.SIGTERM)

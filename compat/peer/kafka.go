@@ -196,7 +196,7 @@ func (k *kafkaPeer) halt() error {
 	k.proc = nil
 	select {
 	case <-p.done:
-		return fmt.Errorf("kafka ended by itself: %v\n%s", p.err, tail(p.log))
+		return fmt.Errorf("kafka ended by itself: %v\n%s", p.cmd.ProcessState, tail(p.log))
 	default:
 	}
 	return p.end(syscall.SIGTERM)

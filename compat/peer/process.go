@@ -25,7 +25,6 @@ type process struct {
 	cmd  *exec.Cmd
 	wait sync.WaitGroup
 	done chan struct{} // closed when the child was waited for
-	err  error         // of Wait; read after done
 	log  string        // path of the output file
 }
 
@@ -45,7 +44,7 @@ func start(logPath string, env []string, argv ...string) (*process, error) {
 	}
 	p := &process{cmd: cmd, done: make(chan struct{}), log: logPath}
 	p.wait.Go(func() { // ends with the child
-		p.err = cmd.Wait()
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState, to be read after done
 		close(p.done)
 	})
 	return p, nil
@@ -77,7 +76,7 @@ func (p *process) await(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		select {
 		case <-p.done:
-			return fmt.Errorf("%s ended while starting: %v\n%s", p.cmd.Path, p.err, tail(p.log))
+			return fmt.Errorf("%s ended while starting: %v\n%s", p.cmd.Path, p.cmd.ProcessState, tail(p.log))
 		case <-ctx.Done():
 			return fmt.Errorf("%s not ready: %w\n%s", p.cmd.Path, ctx.Err(), tail(p.log))
 		case <-tick.C:

@@ -38,8 +38,10 @@ var _ = register(
 	Case{ID: "96.set", What: "IncrementalAlterConfigs SET retention.ms=60000", Want: "0, 60000 from the topic"},
 	Case{ID: "96.delete", What: "IncrementalAlterConfigs DELETE retention.ms", Want: "0, 604800000 by default"},
 	Case{ID: "96.append", What: "APPEND compact to cleanup.policy, then SUBTRACT delete", Want: "0, delete,compact; 0, compact"},
-	Case{ID: "96.bad", What: "APPEND to retention.ms; a key twice; an unknown key; an unknown operation", Want: "INVALID_CONFIG (40); INVALID_REQUEST (42); INVALID_CONFIG (40); INVALID_REQUEST (42)",
-		WantKafka: "INVALID_CONFIG (40); INVALID_REQUEST (42); INVALID_CONFIG (40); UNKNOWN_SERVER_ERROR (-1)", Why: "an answer that says what is wrong; Kafka fails with an exception"},
+	Case{
+		ID: "96.bad", What: "APPEND to retention.ms; a key twice; an unknown key; an unknown operation", Want: "INVALID_CONFIG (40); INVALID_REQUEST (42); INVALID_CONFIG (40); INVALID_REQUEST (42)",
+		WantKafka: "INVALID_CONFIG (40); INVALID_REQUEST (42); INVALID_CONFIG (40); UNKNOWN_SERVER_ERROR (-1)", Why: "an answer that says what is wrong; Kafka fails with an exception",
+	},
 	Case{ID: "96.all-or-nothing", What: "a good and a bad key in one resource", Want: "INVALID_CONFIG (40), nothing set"},
 	Case{ID: "96.validate", What: "validate_only", Want: "0, nothing set"},
 	Case{ID: "96.replace", What: "AlterConfigs: keys that are not named return to default", Want: "0; retention.ms 604800000, segment.bytes 2097152"},
@@ -62,10 +64,14 @@ var _ = register(
 	Case{ID: "92.cluster", What: "DescribeCluster, endpoint type brokers; endpoint type controllers", Want: "0, brokers; MISMATCHED_ENDPOINT_TYPE (114)"},
 	Case{ID: "92.pages", What: "DescribeTopicPartitions of three topics, limit 2, then by cursor", Want: "sorted pages, all partitions once"},
 	Case{ID: "92.producers", What: "DescribeProducers of a partition with an idempotent producer", Want: "0, the producer with epoch 0 and last sequence 9"},
-	Case{ID: "92.transactional", What: "InitProducerId with a transactional id while transactions are not served", Want: "refused with a final error at once",
-		WantKafka: "0", Why: "issue 2 serves no transactions; Kafka does"},
-	Case{ID: "S89.coordinator", What: "FindCoordinator for a group while groups are not served", Want: "GROUP_AUTHORIZATION_FAILED (30) with a sentence",
-		WantKafka: "0", Why: "issue 2 serves no groups; a readable refusal instead of a hang"},
+	Case{
+		ID: "92.transactional", What: "InitProducerId with a transactional id while transactions are not served", Want: "refused with a final error at once",
+		WantKafka: "0", Why: "issue 2 serves no transactions; Kafka does",
+	},
+	Case{
+		ID: "S89.coordinator", What: "FindCoordinator for a group while groups are not served", Want: "GROUP_AUTHORIZATION_FAILED (30) with a sentence",
+		WantKafka: "0", Why: "issue 2 serves no groups; a readable refusal instead of a hang",
+	},
 )
 
 // create sends one topic; change may alter the request.

@@ -46,8 +46,10 @@ var _ = register(
 	Case{ID: "T33.min-bytes", What: "min_bytes above what the partition limit lets through, max_wait 10 s", Want: "at once"},
 	Case{ID: "T45.wait", What: "incremental fetch with nothing new, max_wait 400 ms", Want: "empty, after about 400 ms"},
 	Case{ID: "T25.zero-id", What: "Fetch v13 with a zero topic id, and forgetting one", Want: "UNKNOWN_TOPIC_ID (100); served"},
-	Case{ID: "S99.hour", What: "fetch with max_wait of an hour and nothing to fetch", Want: "answered after about 30 s",
-		OnlyFelix: "Kafka waits as long as it is asked to"},
+	Case{
+		ID: "S99.hour", What: "fetch with max_wait of an hour and nothing to fetch", Want: "answered after about 30 s",
+		OnlyFelix: "Kafka waits as long as it is asked to",
+	},
 	Case{ID: "43.order", What: "every asked partition once in the answer, and the topic's name", Want: "partitions 0 1 2"},
 	Case{ID: "43.replica", What: "Fetch v12 with replica id 5", Want: "refused"},
 )

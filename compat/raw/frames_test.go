@@ -35,10 +35,14 @@ var _ = register(
 	Case{ID: "5.http", What: "the text `GET / HTTP/1.1`", Want: "closed, no bytes"},
 	Case{ID: "6.count", What: "Metadata whose array count exceeds the bytes left", Want: "closed, no bytes; little CPU"},
 	Case{ID: "6.header-tags", What: "tag count 2^32-1 in the request header", Want: "closed, no bytes; little CPU"},
-	Case{ID: "6.body-tags", What: "tag count 2^32-1 in the body of ApiVersions v3", Want: "closed, no bytes; little CPU",
-		WantKafka: "answered", Why: "spec/kafka.md 4.1: a body that does not decode closes the connection; Kafka reads the count as -1, so as none"},
-	Case{ID: "6.elements", What: "8 MiB of one-byte array elements in Metadata, 50 connections in parallel", Want: "closed; little CPU; memory within the budget",
-		OnlyFelix: "Kafka makes a Java object an element, and its heap of 1 GiB has no room for 50 of these"},
+	Case{
+		ID: "6.body-tags", What: "tag count 2^32-1 in the body of ApiVersions v3", Want: "closed, no bytes; little CPU",
+		WantKafka: "answered", Why: "spec/kafka.md 4.1: a body that does not decode closes the connection; Kafka reads the count as -1, so as none",
+	},
+	Case{
+		ID: "6.elements", What: "8 MiB of one-byte array elements in Metadata, 50 connections in parallel", Want: "closed; little CPU; memory within the budget",
+		OnlyFelix: "Kafka makes a Java object an element, and its heap of 1 GiB has no room for 50 of these",
+	},
 	Case{ID: "7.order", What: "ten pipelined requests (Metadata, Fetch that waits 500 ms, ListOffsets, Produce acks=0, ...) in one write", Want: "nine answers in request order, none for acks=0"},
 	Case{ID: "14.surplus", What: "200 connections beyond the limit, then normal use", Want: "surplus closed, existing served, new ones accepted once there is room"},
 	Case{ID: "15.franz-go", What: "franz-go with default settings lists topics (the other clients: compat/clients)", Want: "listed"},

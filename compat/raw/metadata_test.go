@@ -23,8 +23,10 @@ var _ = register(
 	Case{ID: "55.id-v10", What: "Metadata v10 with an id; v11 with a null name", Want: "INVALID_REQUEST (42); INVALID_REQUEST (42)"},
 	Case{ID: "55.name", What: "Metadata for an invalid name, creation allowed", Want: "INVALID_TOPIC_EXCEPTION (17)"},
 	Case{ID: "55.dots", What: "Metadata for `.`, `..` and a name of 250 characters", Want: "INVALID_TOPIC_EXCEPTION (17); INVALID_TOPIC_EXCEPTION (17); INVALID_TOPIC_EXCEPTION (17)"},
-	Case{ID: "55.prefixed", What: "Metadata for a topic of the default namespace by its prefixed name (default.x)", Want: "INVALID_TOPIC_EXCEPTION (17)",
-		WantKafka: "UNKNOWN_TOPIC_OR_PARTITION (3)", Why: "design.md section 6: streams of the default namespace have one name, without prefix; Kafka has no namespaces"},
+	Case{
+		ID: "55.prefixed", What: "Metadata for a topic of the default namespace by its prefixed name (default.x)", Want: "INVALID_TOPIC_EXCEPTION (17)",
+		WantKafka: "UNKNOWN_TOPIC_OR_PARTITION (3)", Why: "design.md section 6: streams of the default namespace have one name, without prefix; Kafka has no namespaces",
+	},
 	Case{ID: "55.operations", What: "authorized operations when not asked for (v8, v12)", Want: "-2147483648 -2147483648"},
 	Case{ID: "56.off", What: "missing topic, creation not allowed by the request", Want: "UNKNOWN_TOPIC_OR_PARTITION (3), not created"},
 	Case{ID: "56.on", What: "missing topic, creation allowed, 50 requests in parallel", Want: "created once, every answer 0, 3 or 5"},
@@ -32,12 +34,16 @@ var _ = register(
 	Case{ID: "57.same", What: "Metadata and DescribeCluster on several connections and versions", Want: "same cluster id, controller, broker ids, addresses and topic ids"},
 	Case{ID: "T10.controller", What: "controller id", Want: "a broker of the list"},
 	Case{ID: "T11.address", What: "leaders and replicas are in the broker list, by the address that the client used", Want: "yes"},
-	Case{ID: "T21.at-once", What: "produce right after CreateTopics was answered", Want: "0",
-		WantKafka: "0, or a retriable error", Why: "spec/kafka.md 4.7: a create that was answered is visible at once on the answering broker; Kafka's log may come a moment later"},
+	Case{
+		ID: "T21.at-once", What: "produce right after CreateTopics was answered", Want: "0",
+		WantKafka: "0, or a retriable error", Why: "spec/kafka.md 4.7: a create that was answered is visible at once on the answering broker; Kafka's log may come a moment later",
+	},
 	Case{ID: "T21.partitions", What: "auto-created topic: answers with code 0 and no partitions", Want: "none"},
 	Case{ID: "T24.new-id", What: "delete and create under one name: topic id, log end, leader epoch", Want: "new id, empty, epoch 0"},
-	Case{ID: "60.tenants", What: "two tenants with the same topic name", Want: "separate data, listings and ids",
-		OnlyFelix: "Kafka has no tenants"},
+	Case{
+		ID: "60.tenants", What: "two tenants with the same topic name", Want: "separate data, listings and ids",
+		OnlyFelix: "Kafka has no tenants",
+	},
 )
 
 func TestCase55Metadata(t *testing.T) {

@@ -27,10 +27,14 @@ var _ = register(
 	Case{ID: "10.scram", What: "SaslHandshake SCRAM-SHA-256 when only PLAIN is enabled", Want: "UNSUPPORTED_SASL_MECHANISM (33) [PLAIN]; closed"},
 	Case{ID: "10.between", What: "Metadata between handshake and token", Want: "ILLEGAL_SASL_STATE (34) in its own response; closed"},
 	Case{ID: "11.v0", What: "SaslHandshake v0, then a bare token frame", Want: "works, or 33 and closed"},
-	Case{ID: "12.idle", What: "a connection that does not authenticate", Want: "closed after the authentication timeout",
-		OnlyFelix: "Kafka has no authentication timeout, only the idle limit of 10 minutes"},
-	Case{ID: "S82.authenticate", What: "SaslAuthenticate without a handshake", Want: "ILLEGAL_SASL_STATE (34), closed",
-		WantKafka: "closed", Why: "spec/security.md section 8: a readable refusal; Kafka closes without an answer"},
+	Case{
+		ID: "12.idle", What: "a connection that does not authenticate", Want: "closed after the authentication timeout",
+		OnlyFelix: "Kafka has no authentication timeout, only the idle limit of 10 minutes",
+	},
+	Case{
+		ID: "S82.authenticate", What: "SaslAuthenticate without a handshake", Want: "ILLEGAL_SASL_STATE (34), closed",
+		WantKafka: "closed", Why: "spec/security.md section 8: a readable refusal; Kafka closes without an answer",
+	},
 	Case{ID: "S83.two-nuls", What: "PLAIN message without its two NULs", Want: "SASL_AUTHENTICATION_FAILED (58) with a sentence; closed"},
 	Case{ID: "S84.authzid", What: "PLAIN with an authorization id of another user", Want: "SASL_AUTHENTICATION_FAILED (58) with a sentence; closed"},
 	Case{ID: "10.again", What: "SaslHandshake after authentication on a connection without session lifetime", Want: "ILLEGAL_SASL_STATE (34); the connection stays"},

@@ -47,8 +47,10 @@ var _ = register(
 	Case{ID: "T26.features", What: "ApiVersions v3: features whose minimum is 0, finalized features at level 0", Want: "none"},
 	Case{ID: "T37.quick", What: "ApiVersions v0 and v4 as first requests, plaintext and SASL listener", Want: "each answered at once"},
 	Case{ID: "T39.authenticate-2", What: "ApiVersions: SaslAuthenticate range", Want: "0-2"},
-	Case{ID: "T41.group-protocol", What: "ApiVersions: ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69)", Want: "absent",
-		WantKafka: "0-1, 0-1", Why: "issue 2 serves no groups; nothing is advertised that is not honoured"},
+	Case{
+		ID: "T41.group-protocol", What: "ApiVersions: ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69)", Want: "absent",
+		WantKafka: "0-1, 0-1", Why: "issue 2 serves no groups; nothing is advertised that is not honoured",
+	},
 )
 
 // apiVersions sends ApiVersions in a version.
