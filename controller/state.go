@@ -129,7 +129,7 @@ func applyCreateTenant(b *cluster.Builder, c cluster.CreateTenant) error {
 		}
 		return nil
 	}
-	b.PutTenant(cluster.Tenant{Name: c.Name, DisplayName: c.DisplayName})
+	b.PutTenant(cluster.Tenant(c))
 	return nil
 }
 
@@ -140,7 +140,7 @@ func applyCreateNamespace(b *cluster.Builder, c cluster.CreateNamespace) error {
 	if b.Current().Tenant(c.Tenant) == nil {
 		return errcode.Newf(errcode.ResourceNotFound, "tenant %q does not exist", c.Tenant)
 	}
-	b.PutNamespace(cluster.Namespace{Tenant: c.Tenant, Name: c.Name})
+	b.PutNamespace(cluster.Namespace(c))
 	return nil
 }
 

@@ -57,8 +57,8 @@ func (b onBroker) shardSize(t *cluster.Topic, partition int32) int64 {
 	return 0
 }
 
-// admin is the node as these APIs see it.
-func (c *call) admin() administration { return c.srv.node.(administration) } //nolint:errcheck // a node without it serves none of these APIs
+// admin is the node as these APIs see it. A node without these verbs, which tests of produce and fetch have, must not be asked for them.
+func (c *call) admin() administration { return c.srv.node.(administration) }
 
 // Bounds of what a client may have a mutation wait, and what stands for no time at all.
 const (

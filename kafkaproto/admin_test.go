@@ -210,7 +210,7 @@ func TestListOffsets(t *testing.T) {
 	if _, err := s.DeleteRecords(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(version int16, topic string, partition int32, epoch int32, ts int64) kmsg.ListOffsetsResponseTopicPartition {
+	ask := func(version int16, topic string, partition, epoch int32, ts int64) kmsg.ListOffsetsResponseTopicPartition {
 		t.Helper()
 		req := at(kmsg.NewPtrListOffsetsRequest(), version)
 		rt := kmsg.NewListOffsetsRequestTopic()

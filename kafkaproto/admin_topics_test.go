@@ -157,8 +157,10 @@ func TestCreateTopicsOldVersions(t *testing.T) {
 func TestRightsOverTopics(t *testing.T) {
 	h := newRealHarness(t, only("stream.manage default/mine", "stream.subscribe default/read", "stream.manage default/read2", "stream.publish default/write"))
 	h.make(1, "read", "write", "hidden")
-	resp := h.ask(createRequest(5, wantedTopic{name: "mine", partitions: 1, factor: 1}, wantedTopic{name: "hidden", partitions: 0, factor: 0,
-		configs: map[string]string{"x": "y"}}, wantedTopic{name: "missing", partitions: 1, factor: 1})).(*kmsg.CreateTopicsResponse)
+	resp := h.ask(createRequest(5, wantedTopic{name: "mine", partitions: 1, factor: 1}, wantedTopic{
+		name: "hidden", partitions: 0, factor: 0,
+		configs: map[string]string{"x": "y"},
+	}, wantedTopic{name: "missing", partitions: 1, factor: 1})).(*kmsg.CreateTopicsResponse)
 	for i, want := range []errcode.Kind{errcode.OK, errcode.UnauthorizedTopic, errcode.UnauthorizedTopic} {
 		wantCode(t, resp.Topics[i].Topic, resp.Topics[i].ErrorCode, want)
 	}
@@ -204,8 +206,16 @@ func TestDeleteTopics94(t *testing.T) {
 	unknown := ids.TopicID{1, 2, 3}
 	req := at(kmsg.NewPtrDeleteTopicsRequest(), 6)
 	for _, d := range []deletion{
-		{name: new("n.a")}, {name: new("b")}, {id: c}, {name: new("none")}, {id: unknown}, {name: new("a b")},
-		{name: new("d"), id: h.find("d").ID}, {}, {name: new("e")}, {name: new("e")},
+		{name: new("n.a")},
+		{name: new("b")},
+		{id: c},
+		{name: new("none")},
+		{id: unknown},
+		{name: new("a b")},
+		{name: new("d"), id: h.find("d").ID},
+		{},
+		{name: new("e")},
+		{name: new("e")},
 	} {
 		rt := kmsg.NewDeleteTopicsRequestTopic()
 		rt.Topic, rt.TopicID = d.name, d.id
@@ -216,8 +226,15 @@ func TestDeleteTopics94(t *testing.T) {
 		name string
 		kind errcode.Kind
 	}{
-		{"n.a", errcode.OK}, {"b", errcode.OK}, {"c", errcode.OK}, {"none", errcode.UnknownShard}, {"", errcode.UnknownTopicID},
-		{"a b", errcode.UnknownShard}, {"d", errcode.InvalidRequest}, {"", errcode.InvalidRequest}, {"e", errcode.InvalidRequest},
+		{"n.a", errcode.OK},
+		{"b", errcode.OK},
+		{"c", errcode.OK},
+		{"none", errcode.UnknownShard},
+		{"", errcode.UnknownTopicID},
+		{"a b", errcode.UnknownShard},
+		{"d", errcode.InvalidRequest},
+		{"", errcode.InvalidRequest},
+		{"e", errcode.InvalidRequest},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d answers, want %d: %+v", len(got), len(want), got)

@@ -59,8 +59,11 @@ func BenchmarkStart(b *testing.B) {
 		partitions int32
 		clean      bool
 	}{
-		{"empty", 0, 0, true}, {"one_topic_of_10000", 1, 10_000, true}, {"one_topic_of_10000_crash", 1, 10_000, false},
-		{"10000_topics", 10_000, 1, true}, {"10000_topics_crash", 10_000, 1, false},
+		{"empty", 0, 0, true},
+		{"one_topic_of_10000", 1, 10_000, true},
+		{"one_topic_of_10000_crash", 1, 10_000, false},
+		{"10000_topics", 10_000, 1, true},
+		{"10000_topics_crash", 10_000, 1, false},
 	} {
 		b.Run(shape.name, func(b *testing.B) {
 			dir := b.TempDir()

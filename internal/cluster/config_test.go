@@ -246,9 +246,19 @@ func TestNames(t *testing.T) {
 		namespace, name string
 		ok              bool
 	}{
-		{"default", "a", true}, {"default", "_schemas", true}, {"default", "a.b", true}, {"n", "..a", true},
-		{"default", "", false}, {"default", ".", false}, {"default", "..", false}, {"default", "a b", false}, {"default", "ä", false},
-		{"default", long, true}, {"default", long + "x", false}, {"n", long[:247], true}, {"n", long[:248], false},
+		{"default", "a", true},
+		{"default", "_schemas", true},
+		{"default", "a.b", true},
+		{"n", "..a", true},
+		{"default", "", false},
+		{"default", ".", false},
+		{"default", "..", false},
+		{"default", "a b", false},
+		{"default", "ä", false},
+		{"default", long, true},
+		{"default", long + "x", false},
+		{"n", long[:247], true},
+		{"n", long[:248], false},
 	} {
 		if err := ValidateStreamName(c.namespace, c.name); (err == nil) != c.ok || err != nil && errcode.Of(err) != errcode.InvalidTopic {
 			t.Errorf("ValidateStreamName(%q, %q) = %v, want ok %t", c.namespace, c.name, err, c.ok)

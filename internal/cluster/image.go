@@ -112,11 +112,11 @@ func (m *Image) Namespace(tenant, name string) *Namespace {
 }
 
 func (m *Image) findNamespace(tenant, name string) (int, bool) {
-	return slices.BinarySearchFunc(m.namespaces, nameKey{tenant: tenant, namespace: name}, func(n *Namespace, k nameKey) int {
-		if c := cmp.Compare(n.Tenant, k.tenant); c != 0 {
+	return slices.BinarySearchFunc(m.namespaces, Namespace{Tenant: tenant, Name: name}, func(n *Namespace, k Namespace) int {
+		if c := cmp.Compare(n.Tenant, k.Tenant); c != 0 {
 			return c
 		}
-		return cmp.Compare(n.Name, k.namespace)
+		return cmp.Compare(n.Name, k.Name)
 	})
 }
 

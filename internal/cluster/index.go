@@ -34,8 +34,6 @@ type owner struct{ _ byte }
 // hashSeed makes bucket choice unpredictable to whoever names topics. One a process, so that images of one lineage compare.
 var hashSeed = maphash.MakeSeed()
 
-type nameKey struct{ tenant, namespace, name string }
-
 func hashName(tenant, namespace, name string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -108,9 +106,9 @@ func (x *index) replace(o *owner, h uint64, old, t *Topic) {
 }
 
 // each calls f for every topic, in no particular order, until f returns false.
-func (x *index) each(f func(*Topic) bool) bool {
+func (x *index) each(f func(*Topic) bool) {
 	if x.root == nil {
-		return true
+		return
 	}
 	for _, leaf := range x.root.kids {
 		if leaf == nil {
@@ -119,10 +117,9 @@ func (x *index) each(f func(*Topic) bool) bool {
 		for _, b := range leaf.buckets {
 			for _, t := range b {
 				if !f(t) {
-					return false
+					return
 				}
 			}
 		}
 	}
-	return true
 }
