@@ -130,7 +130,7 @@ func (a *app) produce(cmd *cobra.Command, f produceFlags, args []string) error {
 	// An interrupt stops the reading; what was read is still delivered.
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	w := &writer{ctx: sending, client: c, flags: &f, headers: headers, tally: tally{topic: args[0], spans: map[int32]*offsetSpan{}}, app: a}
+	w := &writer{ctx: sending, client: c, flags: &f, headers: headers, tally: tally{topic: args[0], blind: f.acks == "0", spans: map[int32]*offsetSpan{}}, app: a}
 	readErr := a.eachRecord(ctx, &f, args[1:], w.send)
 	delivered := c.Client.Flush(sending)
 	if err := errors.Join(readErr, delivered, w.tally.failure()); err != nil {
@@ -237,6 +237,7 @@ func (w *writer) send(line []byte, null bool) error {
 // tally counts acknowledged records, from the client's callbacks.
 type tally struct {
 	topic string
+	blind bool // nobody acknowledges, so offsets are not known
 
 	mu    sync.Mutex
 	n     int
@@ -262,13 +263,17 @@ func (t *tally) done(r *kgo.Record, err error) {
 		return
 	}
 	t.n++
+	offset := r.Offset
+	if t.blind {
+		offset = -1
+	}
 	s := t.spans[r.Partition]
 	if s == nil {
-		s = &offsetSpan{Partition: r.Partition, First: r.Offset, Last: r.Offset}
+		s = &offsetSpan{Partition: r.Partition, First: offset, Last: offset}
 		t.spans[r.Partition] = s
 	}
 	s.Records++
-	s.First, s.Last = min(s.First, r.Offset), max(s.Last, r.Offset)
+	s.First, s.Last = min(s.First, offset), max(s.Last, offset)
 }
 
 func (t *tally) failure() error {

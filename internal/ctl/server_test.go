@@ -98,6 +98,7 @@ func TestProduceAndConsume(t *testing.T) {
 	want(t, exitOK, "", []string{"produce", "pairs", "hello", "-k", "c", "-H", "h=x", b}, "1 record to pairs")
 	want(t, exitOK, "", []string{"produce", "pairs", "--null", "-k", "d", b}, "1 record")
 	want(t, exitOK, "two\nlines", []string{"produce", "pairs", "--whole", "--acks", "1", b}, "1 record")
+	want(t, exitOK, "", []string{"produce", "acks0", "x", "--acks", "0", b}, "not told")
 	want(t, exitUsage, "nokey\n", []string{"produce", "pairs", "--key-delim", ":", b}, "nokey")
 
 	sum := decode[struct {

@@ -126,12 +126,20 @@ func (a *app) printTopic(info topicInfo, gap bool) error {
 	if _, err := fmt.Fprintln(a.p.Out, b.String()); err != nil {
 		return err
 	}
+	header := []string{"PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "HIGH WATERMARK", "SIZE"}
+	failed := slices.ContainsFunc(info.Partitions, func(p partitionInfo) bool { return p.Error != "" })
+	if failed {
+		header = append(header, "ERROR")
+	}
 	rows := make([][]string, len(info.Partitions))
 	for i, p := range info.Partitions {
 		rows[i] = []string{
 			fmt.Sprint(p.Partition), orDash(int64(p.Leader)), orDash(int64(p.Epoch)), join(p.Replicas), join(p.InSync),
-			orDash(p.Start), orDash(p.End), sizeOf(p.Bytes), p.Error,
+			orDash(p.Start), orDash(p.End), sizeOf(p.Bytes),
+		}
+		if failed {
+			rows[i] = append(rows[i], p.Error)
 		}
 	}
-	return a.table([]string{"PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "HIGH WATERMARK", "SIZE", "ERROR"}, rows)
+	return a.table(header, rows)
 }

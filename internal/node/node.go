@@ -23,7 +23,8 @@ import (
 // Node is a running server. Open makes it and Close ends it; everything between belongs to the parts.
 type Node struct {
 	config   Config
-	logger   *zap.Logger
+	logger   *zap.Logger // the node's own
+	parts    *zap.Logger // what the parts name their own after
 	registry *prometheus.Registry
 	metrics  *metrics
 	admin    *admin // nil when the port is off
@@ -64,7 +65,7 @@ func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	n := &Node{config: c, logger: opts.Logger.Named("node"), registry: newRegistry(), failed: make(chan error, 2)}
+	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 2)}
 	n.metrics = newMetrics(n.registry)
 	if err := n.open(ctx, opts); err != nil {
 		return nil, errors.Join(err, n.abandon(ctx))
@@ -109,8 +110,20 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 		}
 	}
 	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
-		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.Bool("clean_start", n.clean))
+		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
 	return nil
+}
+
+// startKind is what this start followed, for the log.
+func (n *Node) startKind(fresh bool) string {
+	switch {
+	case fresh:
+		return "first"
+	case n.clean:
+		return "after a clean stop"
+	default:
+		return "after a crash"
+	}
 }
 
 func closeListener(ln net.Listener) error {

@@ -32,7 +32,7 @@ func (n *Node) openJournal() error {
 	if err != nil {
 		return err
 	}
-	n.journal, err = journal.Open(vfs.OS{}, n.path("journal"), journal.Options{MarksUnknown: found, Logger: n.logger.Named("journal")})
+	n.journal, err = journal.Open(vfs.OS{}, n.path("journal"), journal.Options{MarksUnknown: found, Logger: n.parts.Named("journal")})
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -129,11 +129,11 @@ func (n *Node) advertised() (host string, port int32, err error) {
 // openController opens the metadata: the embedded store, of which a lone member elects itself at once.
 func (n *Node) openController(ctx context.Context) error {
 	c, err := controller.Open(ctx, controller.Options{
-		Store: raftstore.Opener(raftstore.Options{Dir: n.path("raft"), Node: ids.NodeID(n.config.NodeID), Logger: n.logger, Registerer: n.registry}),
+		Store: raftstore.Opener(raftstore.Options{Dir: n.path("raft"), Node: ids.NodeID(n.config.NodeID), Logger: n.parts, Registerer: n.registry}),
 		// The tenant that a new cluster has is the one that people use without saying so.
 		Tenant: n.config.Kafka.AnonymousTenant, Namespace: n.config.Kafka.DefaultNamespace,
 		Defaults: n.topicDefaults(),
-		Logger:   n.logger, Registerer: n.registry,
+		Logger:   n.parts, Registerer: n.registry,
 	})
 	if err != nil {
 		return fmt.Errorf("open controller: %w", err)
@@ -168,7 +168,7 @@ func (n *Node) openBroker(self ids.BrokerID, now func() time.Time) error {
 		OpenWorkers:          n.config.Storage.OpenParallel,
 		AutoCreateNamespaces: true, // a single node
 		DefaultPartitions:    int32(n.config.Kafka.DefaultPartitions),
-		Logger:               n.logger, Registerer: n.registry, Now: now,
+		Logger:               n.parts, Registerer: n.registry, Now: now,
 	})
 	if err != nil {
 		return fmt.Errorf("make broker: %w", err)
@@ -184,7 +184,7 @@ func (n *Node) newShared(now func() time.Time) *log.Shared {
 	mode := map[string]log.SyncMode{"none": log.SyncNone, "periodic": log.SyncPeriodic, "on_commit": log.SyncOnCommit}[s.SyncMode]
 	metrics := log.NewMetrics(n.registry)
 	return &log.Shared{
-		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.logger.Named("log"), Now: now,
+		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.parts.Named("log"), Now: now,
 		VerifyAllOnOpen: s.VerifyAllOnOpen, RepairChecksumTail: s.RepairChecksumTail, Preallocate: s.Preallocate,
 		MaxDecodedBytes:          int(n.config.MaxBatchDecodedBytes),
 		MaxProducers:             s.ProducersPerShard,
@@ -201,7 +201,7 @@ func (n *Node) newShared(now func() time.Time) *log.Shared {
 func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	k := &n.config.Kafka
 	opts := kafkaproto.Options{
-		Broker: n.broker, Pool: n.pool, Logger: n.logger, Registerer: n.registry,
+		Broker: n.broker, Pool: n.pool, Logger: n.parts, Registerer: n.registry,
 		DefaultNamespace: k.DefaultNamespace, AutoCreate: k.AutoCreateTopics,
 		MaxConnections:           orUnlimited(k.MaxConnections, math.MaxInt32),
 		MaxConnectionsPerAddress: orUnlimited(k.MaxConnectionsPerIP, -1),
