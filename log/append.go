@@ -179,6 +179,9 @@ func (l *Log) beginLocked(end ids.Offset) error {
 
 // newSegmentLocked makes a segment at end and makes it the active one.
 func (l *Log) newSegmentLocked(end ids.Offset) error {
+	if err := l.shared.Files.room(); err != nil {
+		return err
+	}
 	s, f, err := createSegment(l.shared.FS, l.dir, end, l.shared.nowMs())
 	if err != nil {
 		return l.writeFailedLocked("make a segment", err)

@@ -88,12 +88,9 @@ func (c *FileCache) acquire(h *handle, fs vfs.FS, name func() string) (vfs.File,
 		m.Unlock()
 		return nil, ErrClosed
 	}
-	if c.full() {
+	if err := c.room(); err != nil {
 		m.Unlock()
-		if c.pressure != nil {
-			c.pressure()
-		}
-		return nil, errTooManyFiles
+		return nil, err
 	}
 	f, err := fs.OpenFile(name(), os.O_RDWR, 0)
 	if err != nil {
@@ -172,11 +169,18 @@ func closeQuietly(f vfs.File) {
 	_ = f.Close() //nolint:errcheck // see above
 }
 
-// full says that opening one more would exceed even the overflow.
-func (c *FileCache) full() bool {
+// room refuses to open one more when even the overflow is used up, and has the syncer make room.
+func (c *FileCache) room() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.ring) >= c.limit*overflowFactor
+	full := len(c.ring) >= c.limit*overflowFactor
+	c.mu.Unlock()
+	if !full {
+		return nil
+	}
+	if c.pressure != nil {
+		c.pressure()
+	}
+	return errTooManyFiles
 }
 
 // insert puts an open handle into the circle and closes idle ones while there are too many.
