@@ -2,6 +2,7 @@ package kafkaproto
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,8 +11,8 @@ import (
 // budget is a bound on memory that many connections share. Those that find it used up wait in order of arrival.
 //
 // A request's buffer grows as its bytes arrive, so a connection may hold some and ask for more; if all holders did, none
-// would ever finish. Two rules keep it moving: the connection at the head of the queue that already holds memory may go over
-// the limit, one at a time; and while anybody waits, requests that have been incomplete for longer than stallLimit are
+// would ever finish. Two rules keep it moving: one connection at a time that already holds memory, or asks for more than there is
+// at all, may go over the limit; and while anybody waits, requests that have been incomplete for longer than stallLimit are
 // cut off, oldest first, so a client that sends its bytes slowly cannot hold the memory that others need.
 type budget struct {
 	limit  int64
@@ -96,6 +97,12 @@ func (b *budget) put(n int64) {
 
 // take adds n bytes to l, waiting until they are free or ctx ends.
 func (b *budget) take(ctx context.Context, l *lease, n int64) error {
+	if b.overdraft.Load() == l {
+		// It is let through so that it finishes: in the queue it would wait for those that wait for it.
+		b.force(n)
+		l.held += n
+		return nil
+	}
 	if b.tryTake(n) {
 		l.held += n
 		return nil
@@ -141,7 +148,7 @@ func (b *budget) leave(w *budgetWait) bool {
 	defer b.mu.Unlock()
 	for i, q := range b.queue {
 		if q == w {
-			b.queue = append(b.queue[:i], b.queue[i+1:]...)
+			b.queue = slices.Delete(b.queue, i, i+1)
 			b.queued.Store(int32(len(b.queue)))
 			b.grantLocked()
 			return true
@@ -150,25 +157,35 @@ func (b *budget) leave(w *budgetWait) bool {
 	return false
 }
 
+// grantLocked lets those through that fit, oldest first, and then one of those that would otherwise wait for each other.
 func (b *budget) grantLocked() {
-	for len(b.queue) > 0 {
-		w := b.queue[0]
-		if b.used.Add(w.n) > b.limit {
-			// Alone it would wait for ever if it asks for more than there is; holding some it could wait for a circle.
-			holder := b.overdraft.Load()
-			mayGoOver := holder == w.lease || holder == nil && (w.held > 0 || w.n > b.limit)
-			if !mayGoOver {
-				b.used.Add(-w.n)
-				return
-			}
-			b.overdraft.Store(w.lease)
-		}
-		b.queue[0] = nil
-		b.queue = b.queue[1:]
-		b.queued.Store(int32(len(b.queue)))
-		close(w.ready)
+	for len(b.queue) > 0 && b.used.Load()+b.queue[0].n <= b.limit {
+		b.grantAtLocked(0)
 	}
-	b.queue = nil
+	if len(b.queue) == 0 || b.overdraft.Load() != nil {
+		return
+	}
+	for i, w := range b.queue {
+		if w.held > 0 || w.n > b.limit {
+			b.overdraft.Store(w.lease)
+			b.grantAtLocked(i)
+			return
+		}
+	}
+}
+
+func (b *budget) grantAtLocked(i int) {
+	w := b.queue[i]
+	b.queue = slices.Delete(b.queue, i, i+1)
+	b.queued.Store(int32(len(b.queue)))
+	b.used.Add(w.n)
+	close(w.ready)
+}
+
+// giveBack returns n bytes of what l holds.
+func (b *budget) giveBack(l *lease, n int64) {
+	l.held -= n
+	b.put(n)
 }
 
 // free gives back all that l holds.

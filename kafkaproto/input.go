@@ -267,6 +267,7 @@ func (c *conn) readBody(ref *buf.Ref, n, size int) (*buf.Ref, error) {
 			copy(larger.Bytes(), ref.Bytes())
 			ref.Release()
 			ref = larger
+			c.srv.requests.giveBack(&in.lease, int64(n))
 		}
 		got, err := in.fetch(ref.Bytes()[n:])
 		if err != nil {
