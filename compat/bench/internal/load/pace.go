@@ -14,7 +14,7 @@ const nap = 200 * time.Microsecond
 
 // pace calls send(i, intended) for record i = 0, 1, ... at a constant rate until the time is over or ctx ends, and returns how many
 // were sent. A spinning sender takes a whole processor but is exact, since Go's timers round to a millisecond; yielding in the
-// loop lets the client's own goroutines use the same processor. One that does not spin sends in bursts of nap. A sender that
+// loop, to the client's own goroutines and to other threads, keeps it from delaying the server by whole time slices. One that does not spin sends in bursts of nap. A sender that
 // falls behind catches up at once, and the intended times do not move: what the delay costs counts.
 func pace(ctx context.Context, spin bool, rate float64, d time.Duration, send func(i int64, intended time.Time)) int64 {
 	start := time.Now()
@@ -28,6 +28,7 @@ func pace(ctx context.Context, spin bool, rate float64, d time.Duration, send fu
 			}
 			if spin {
 				runtime.Gosched()
+				_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 				continue
 			}
 			ts := unix.NsecToTimespec(int64(nap))
