@@ -174,7 +174,7 @@ func (c *FileCache) room() error {
 	c.mu.Lock()
 	full := len(c.ring) >= c.limit*overflowFactor
 	c.mu.Unlock()
-	if !full {
+	if !full || c.shrink(c.limit*overflowFactor-1) {
 		return nil
 	}
 	if c.pressure != nil {
@@ -187,26 +187,32 @@ func (c *FileCache) room() error {
 func (c *FileCache) insert(h *handle) {
 	c.mu.Lock()
 	c.ring = append(c.ring, h)
-	pressed := false
+	c.mu.Unlock()
+	if !c.shrink(c.limit) && c.pressure != nil {
+		c.pressure()
+	}
+}
+
+// shrink closes idle files until at most n are open. It reports whether it got there.
+func (c *FileCache) shrink(n int) bool {
+	c.mu.Lock()
 	var victims []vfs.File
-	for len(c.ring) > c.limit {
+	for len(c.ring) > n {
 		v, ok := c.victimLocked()
 		if !ok {
-			pressed = true
 			break
 		}
 		if v != nil {
 			victims = append(victims, v)
 		}
 	}
+	done := len(c.ring) <= n
 	c.metrics.OpenFiles.Set(float64(len(c.ring)))
 	c.mu.Unlock()
 	for _, f := range victims {
 		closeQuietly(f)
 	}
-	if pressed && c.pressure != nil {
-		c.pressure()
-	}
+	return done
 }
 
 // victimLocked takes one handle out of the circle: one that is closed already (nil, true), or an idle one whose file the caller
