@@ -56,6 +56,7 @@ func newFelix(o Options) (*felixPeer, error) {
 func (f *felixPeer) Kind() Kind      { return Felix }
 func (f *felixPeer) Addr() string    { return f.bound["kafka"] }
 func (f *felixPeer) DataDir() string { return filepath.Join(f.dir, "data") }
+func (f *felixPeer) LogPath() string { return filepath.Join(f.dir, "felix.log") }
 
 func (f *felixPeer) PID() int {
 	if f.proc == nil {
@@ -64,7 +65,6 @@ func (f *felixPeer) PID() int {
 	return f.proc.cmd.Process.Pid
 }
 
-// Bound returns the address of a listener by its name in the ready file ("kafka", "native", "api", "metrics", "peer").
 func (f *felixPeer) Bound(name string) string { return f.bound[name] }
 
 func (f *felixPeer) Start(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (f *felixPeer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.proc, err = start(filepath.Join(f.dir, "felix.log"), env, append(argv, f.o.FelixFlags...)...)
+	f.proc, err = start(f.LogPath(), env, append(argv, f.o.FelixFlags...)...)
 	if err != nil {
 		return err
 	}

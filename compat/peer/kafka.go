@@ -58,10 +58,12 @@ func KafkaJars() string {
 	return filepath.Join(ModuleDir(), ".cache", "kafka-"+kafkaVersion, "lib")
 }
 
-func (k *kafkaPeer) Kind() Kind      { return Kafka }
-func (k *kafkaPeer) Addr() string    { return k.addr(0) }
-func (k *kafkaPeer) DataDir() string { return filepath.Join(k.dir, "data") }
-func (k *kafkaPeer) RootPEM() []byte { return k.o.Certificate.CertPEM }
+func (k *kafkaPeer) Kind() Kind          { return Kafka }
+func (k *kafkaPeer) Addr() string        { return k.addr(0) }
+func (k *kafkaPeer) DataDir() string     { return filepath.Join(k.dir, "data") }
+func (k *kafkaPeer) LogPath() string     { return filepath.Join(k.dir, "kafka.log") }
+func (k *kafkaPeer) Bound(string) string { return "" }
+func (k *kafkaPeer) RootPEM() []byte     { return k.o.Certificate.CertPEM }
 func (k *kafkaPeer) addr(i int) string {
 	return fmt.Sprintf("127.0.0.1:%d", k.ports[i])
 }
@@ -92,7 +94,7 @@ func (k *kafkaPeer) Start(ctx context.Context) error {
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", k.jars + "/*", "kafka.Kafka", properties,
 	}
 	var err error
-	k.proc, err = start(filepath.Join(k.dir, "kafka.log"), nil, argv...)
+	k.proc, err = start(k.LogPath(), nil, argv...)
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,11 @@ type Peer interface {
 	Stop() error
 	// DataDir is the server's data directory; empty for a remote peer.
 	DataDir() string
+	// Bound is the address of another listener of Felix, by its name in the ready file ("metrics", "native", "api"); empty
+	// where there is none.
+	Bound(name string) string
+	// LogPath is the file with the server's output; empty for a remote peer.
+	LogPath() string
 	// PID is the server's process id, 0 when it does not run or is remote.
 	PID() int
 }
@@ -130,4 +135,6 @@ func (r *remote) Kill9() error                  { return ErrRemote }
 func (r *remote) Restart(context.Context) error { return ErrRemote }
 func (r *remote) Stop() error                   { return nil }
 func (r *remote) DataDir() string               { return "" }
+func (r *remote) Bound(string) string           { return "" }
+func (r *remote) LogPath() string               { return "" }
 func (r *remote) PID() int                      { return 0 }
