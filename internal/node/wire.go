@@ -209,6 +209,7 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		MaxRequestBytes:          int(k.MaxRequestBytes),
 		MemoryBudgetBytes:        n.config.MemoryBudgetBytes,
 		CommitTimeout:            n.config.QuorumTimeout,
+		SyncOnCommit:             n.config.Storage.SyncMode == "on_commit",
 		Now:                      now,
 	}
 	if len(k.PlainUsers) > 0 {
