@@ -3,11 +3,8 @@ package node
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite generated documents instead of comparing them")
@@ -58,23 +55,5 @@ func settingsMarkdown() string {
 
 // TestConfigurationDocument keeps docs/configuration.md equal to the table: names, types, defaults and meanings.
 func TestConfigurationDocument(t *testing.T) {
-	text, err := os.ReadFile(configurationDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), generatedBegin)
-	_, after, ok2 := strings.Cut(rest, generatedEnd)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no generated block", configurationDocument)
-	}
-	want := before + generatedBegin + settingsMarkdown() + "\n" + generatedEnd + after
-	if *rewrite {
-		if err := os.WriteFile(configurationDocument, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("%s differs from the settings (make generate rewrites it):\n%s", configurationDocument, diff)
-	}
+	compareGenerated(t, configurationDocument, generatedBegin, settingsMarkdown())
 }

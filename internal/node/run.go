@@ -21,6 +21,9 @@ type RunOptions struct {
 	Began   time.Time // when main began
 }
 
+// settleAfter is when a node that has started gives back what only the start needed.
+const settleAfter = 3 * time.Second
+
 // Run serves until it is told to stop, and stops. It returns nil after a clean stop, an error with ErrForced after a forced one, and
 // why the node could not start or go on otherwise.
 func Run(ctx context.Context, l *Loaded, opts RunOptions) error {
@@ -50,8 +53,10 @@ func Run(ctx context.Context, l *Loaded, opts RunOptions) error {
 	if l.SingleNode && l.Config.LogFormat == "text" {
 		greet(opts.Out, n.Addrs(), &l.Config)
 	}
-	// What the start used and nothing needs any more goes back to the system: an idle node is small.
-	debug.FreeOSMemory()
+	// What the start used and nothing needs any more goes back to the system: an idle node is small. Later, because the first
+	// clients are being answered now.
+	settle := time.AfterFunc(settleAfter, debug.FreeOSMemory)
+	defer settle.Stop()
 
 	var failed error
 	select {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-//go:generate go test -count=1 -run ^TestConfigurationDocument$ . -rewrite
+//go:generate go test -count=1 -run ^Test(Configuration|Metrics)Document$ . -rewrite
 
 // setting is one row of the configuration table: the names a value goes by, and what it may be. docs/configuration.md is generated
 // from this table, so Doc is written for the person who sets it.
