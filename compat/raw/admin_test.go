@@ -66,11 +66,11 @@ var _ = register(
 	Case{ID: "92.producers", What: "DescribeProducers of a partition with an idempotent producer", Want: "0, the producer with epoch 0 and last sequence 9"},
 	Case{
 		ID: "92.transactional", What: "InitProducerId with a transactional id while transactions are not served", Want: "refused with a final error at once",
-		WantKafka: "0", Why: "issue 2 serves no transactions; Kafka does",
+		WantKafka: "0", Why: "this release serves no transactions; Kafka does",
 	},
 	Case{
 		ID: "S89.coordinator", What: "FindCoordinator for a group while groups are not served", Want: "GROUP_AUTHORIZATION_FAILED (30) with a sentence",
-		WantKafka: "0", Why: "issue 2 serves no groups; a readable refusal instead of a hang",
+		WantKafka: "0", Why: "this release serves no groups; a readable refusal instead of a hang",
 	},
 )
 

@@ -49,7 +49,7 @@ var _ = register(
 	Case{ID: "T39.authenticate-2", What: "ApiVersions: SaslAuthenticate range", Want: "0-2"},
 	Case{
 		ID: "T41.group-protocol", What: "ApiVersions: ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69)", Want: "absent",
-		WantKafka: "0-1, 0-1", Why: "issue 2 serves no groups; nothing is advertised that is not honoured",
+		WantKafka: "0-1, 0-1", Why: "this release serves no groups, and nothing is advertised that is not honoured",
 	},
 )
 
