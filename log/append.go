@@ -217,7 +217,7 @@ func (l *Log) rollLocked() error {
 // writeLocked writes a batch behind the active segment's last one. A failed write is undone.
 func (l *Log) writeLocked(b []byte, pos int64) error {
 	s := l.active
-	f, err := l.shared.Files.acquire(&s.h, l.shared.FS, func() string { return offsetName(l.dir, s.base, segmentSuffix) })
+	f, err := l.openFile(s)
 	if err != nil {
 		return l.writeFailedLocked("open the segment", err)
 	}

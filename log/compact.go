@@ -281,8 +281,7 @@ func (c *cleaner) loses(s *segment) bool {
 
 func (c *cleaner) hold(group []*segment) (held []*segment, err error) {
 	for _, s := range group {
-		_, err := c.l.shared.Files.acquire(&s.h, c.l.shared.FS, func() string { return offsetName(c.l.dir, s.base, segmentSuffix) })
-		if err != nil {
+		if _, err := c.l.openFile(s); err != nil {
 			return held, err
 		}
 		held = append(held, s)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/felixlog/felix/internal/errcode"
+	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
 )
 
@@ -73,8 +74,8 @@ const (
 	refsIdle    = 1
 )
 
-// acquire returns the file, opening it if needed. release must follow.
-func (c *FileCache) acquire(h *handle, fs vfs.FS, name func() string) (vfs.File, error) {
+// acquire returns the file of the segment that begins at base in dir, opening it if needed. release must follow.
+func (c *FileCache) acquire(h *handle, fs vfs.FS, dir string, base ids.Offset) (vfs.File, error) {
 	if h.tryAcquire() {
 		return h.file, nil
 	}
@@ -92,7 +93,7 @@ func (c *FileCache) acquire(h *handle, fs vfs.FS, name func() string) (vfs.File,
 		m.Unlock()
 		return nil, err
 	}
-	f, err := fs.OpenFile(name(), os.O_RDWR, 0)
+	f, err := fs.OpenFile(offsetName(dir, base, segmentSuffix), os.O_RDWR, 0)
 	if err != nil {
 		m.Unlock()
 		return nil, err

@@ -116,7 +116,7 @@ func TestFileCacheConcurrent(t *testing.T) {
 	const files = 64
 	var handles [files]handle
 	for i := range handles {
-		writeBack(t, disk, fmt.Sprint("f", i), []byte{byte(i)})
+		writeBack(t, disk, offsetName("", ids.Offset(i), segmentSuffix), []byte{byte(i)})
 		handles[i].lane = uint8(i)
 	}
 	var wg sync.WaitGroup
@@ -125,7 +125,7 @@ func TestFileCacheConcurrent(t *testing.T) {
 			for i := range 3000 {
 				n := (i*7 + g*13) % files
 				h := &handles[n]
-				f, err := c.acquire(h, disk, func() string { return fmt.Sprint("f", n) })
+				f, err := c.acquire(h, disk, "", ids.Offset(n))
 				if err != nil {
 					if !errors.Is(err, ErrClosed) && !errors.Is(err, errTooManyFiles) {
 						t.Error(err)
@@ -144,7 +144,7 @@ func TestFileCacheConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if _, err := c.acquire(&handles[3], disk, func() string { return "f3" }); !errors.Is(err, ErrClosed) {
+	if _, err := c.acquire(&handles[3], disk, "", 3); !errors.Is(err, ErrClosed) {
 		t.Errorf("a retired handle opens: %v", err)
 	}
 	if n := c.Open(); n > minMaxFiles {

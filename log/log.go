@@ -201,12 +201,17 @@ func (l *Log) publishLocked(segments []*segment, epochs epochTable) {
 
 // withFile runs use with the file of a segment.
 func (l *Log) withFile(s *segment, use func(f fileIO) error) error {
-	f, err := l.shared.Files.acquire(&s.h, l.shared.FS, func() string { return offsetName(l.dir, s.base, segmentSuffix) })
+	f, err := l.openFile(s)
 	if err != nil {
 		return err
 	}
 	defer l.shared.Files.release(&s.h)
 	return use(f)
+}
+
+// openFile returns the file of a segment; the caller releases the segment's handle.
+func (l *Log) openFile(s *segment) (fileIO, error) {
+	return l.shared.Files.acquire(&s.h, l.shared.FS, l.dir, s.base)
 }
 
 // Close ends the log. A clean close syncs what is written and records how far; otherwise the files are left as they are, as after a

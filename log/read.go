@@ -129,6 +129,12 @@ func (r *reader) piece(next *ids.Offset) (more bool, err error) {
 		return false, errMoved
 	}
 	s := v.segments[i]
+	if *next < s.base { // retention has removed what comes next
+		if r.total > 0 {
+			return false, nil
+		}
+		return false, errMoved
+	}
 	if *next >= s.endOffset() {
 		if i+1 >= len(v.segments) {
 			return false, nil // a limit past what the list holds: it was cut meanwhile
@@ -253,17 +259,7 @@ func (l *Log) readBlocks(s *segment, from, limit ids.Offset, budget int) (blocks
 	to := b.bound(size, limit, min(max(budget, 1), readPiece))
 	b.ref = l.shared.Pool.Get(int(to - b.pos))
 	b.data = b.ref.Bytes()
-	err = l.withFile(s, func(f fileIO) error {
-		n, err := f.ReadAt(b.data, b.pos)
-		if isEOF(err) && n < len(b.data) {
-			return l.damageIn(s, b.pos+int64(n), "file ends at byte %d of %d", b.pos+int64(n), size)
-		}
-		if isEOF(err) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
+	if err := l.readAt(s, b.data, b.pos); err != nil {
 		b.ref.Release()
 		return blocks{}, err
 	}
@@ -271,6 +267,23 @@ func (l *Log) readBlocks(s *segment, from, limit ids.Offset, budget int) (blocks
 		b.closed, b.closing = true, x.block
 	}
 	return b, nil
+}
+
+// readAt fills b from a segment's file.
+func (l *Log) readAt(s *segment, b []byte, pos int64) error {
+	f, err := l.openFile(s)
+	if err != nil {
+		return err
+	}
+	defer l.shared.Files.release(&s.h)
+	n, err := f.ReadAt(b, pos)
+	if isEOF(err) && n < len(b) {
+		return l.damageIn(s, pos+int64(n), "file ends here, before what was written to it")
+	}
+	if isEOF(err) {
+		return nil
+	}
+	return err
 }
 
 // bound returns where to stop reading: at the end of a block.

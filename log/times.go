@@ -1,6 +1,8 @@
 package log
 
 import (
+	"slices"
+
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -17,9 +19,44 @@ type TimeOffset struct {
 // OffsetForTime returns the first record below limit whose timestamp is at least ts (milliseconds); ok is false if there is none.
 // Timestamps need not rise with offsets. It opens the batches that may hold the record.
 func (l *Log) OffsetForTime(ts int64, limit ids.Offset) (found TimeOffset, ok bool, err error) {
-	limit = min(limit, ids.Offset(l.end.Load()))
-	start := ids.Offset(l.start.Load())
-	v := l.view.Load()
+	err = l.steadily(func(v *view, start ids.Offset) (err error) {
+		found, ok, err = l.offsetForTime(v, ts, start, min(limit, ids.Offset(l.end.Load())))
+		return err
+	})
+	return found, ok, err
+}
+
+// MaxTimestamp returns the record below limit with the largest timestamp, the earliest of several; ok is false if there is none
+// or no record has a timestamp.
+func (l *Log) MaxTimestamp(limit ids.Offset) (found TimeOffset, ok bool, err error) {
+	err = l.steadily(func(v *view, start ids.Offset) error {
+		limit := min(limit, ids.Offset(l.end.Load()))
+		largest, err := l.maxTimestamp(v, start, limit)
+		if err != nil || largest < 0 {
+			ok = false
+			return err
+		}
+		found, ok, err = l.offsetForTime(v, largest, start, limit)
+		return err
+	})
+	return found, ok, err
+}
+
+// steadily runs a look-up over one list of segments, and again if it failed because retention or compaction changed the list.
+func (l *Log) steadily(look func(v *view, start ids.Offset) error) error {
+	for attempt := 1; ; attempt++ {
+		v, start := l.view.Load(), ids.Offset(l.start.Load())
+		err := look(v, start)
+		if err == nil {
+			return nil
+		}
+		if now := l.view.Load(); attempt == readAttempts || now == v || slices.Equal(now.segments, v.segments) {
+			return l.readError(start, err)
+		}
+	}
+}
+
+func (l *Log) offsetForTime(v *view, ts int64, start, limit ids.Offset) (found TimeOffset, ok bool, err error) {
 	for i := v.find(start); i < len(v.segments) && v.segments[i].base < limit; i++ {
 		s := v.segments[i]
 		if s.largest.Load() < ts {
@@ -27,31 +64,29 @@ func (l *Log) OffsetForTime(ts int64, limit ids.Offset) (found TimeOffset, ok bo
 		}
 		from, err := l.blockForTime(s, ts, start)
 		if err != nil {
-			return TimeOffset{}, false, l.readError(start, err)
+			return TimeOffset{}, false, err
 		}
-		err = l.walkBatches(v, s, from, limit, func(h *recordbatch.Header, batch []byte) (bool, error) {
-			if h.MaxTimestamp < ts || ids.Offset(h.NextOffset()) <= start {
+		err = l.walkBatches(v, s, from, limit, func(h *recordbatch.Header, batch []byte) (more bool, err error) {
+			if h.MaxTimestamp < ts {
 				return true, nil
 			}
-			found, ok, err = l.recordAt(h, batch, ts, start)
+			err = l.eachFrom(h, batch, start, func(off, stamp int64) bool {
+				if ok = stamp >= ts; ok {
+					found = TimeOffset{ids.Offset(off), stamp, ids.LeaderEpoch(h.LeaderEpoch)}
+				}
+				return !ok
+			})
 			return !ok, err
 		})
-		if err != nil {
-			return TimeOffset{}, false, l.readError(start, err)
-		}
-		if ok {
-			return found, true, nil
+		if err != nil || ok {
+			return found, ok, err
 		}
 	}
 	return TimeOffset{}, false, nil
 }
 
-// MaxTimestamp returns the record below limit with the largest timestamp, the earliest of several; ok is false if there is none
-// or no record has a timestamp.
-func (l *Log) MaxTimestamp(limit ids.Offset) (found TimeOffset, ok bool, err error) {
-	limit = min(limit, ids.Offset(l.end.Load()))
-	start := ids.Offset(l.start.Load())
-	v := l.view.Load()
+// maxTimestamp returns the largest timestamp of the records from start to limit, negative if there is none.
+func (l *Log) maxTimestamp(v *view, start, limit ids.Offset) (int64, error) {
 	largest := int64(noTimestamp)
 	for i := v.find(start); i < len(v.segments) && v.segments[i].base < limit; i++ {
 		s := v.segments[i]
@@ -59,18 +94,21 @@ func (l *Log) MaxTimestamp(limit ids.Offset) (found TimeOffset, ok bool, err err
 			largest = max(largest, s.largest.Load())
 			continue
 		}
-		err = l.walkBatches(v, s, max(start, s.base), limit, func(h *recordbatch.Header, _ []byte) (bool, error) {
-			largest = max(largest, h.MaxTimestamp)
-			return true, nil
+		err := l.walkBatches(v, s, max(start, s.base), limit, func(h *recordbatch.Header, batch []byte) (bool, error) {
+			if h.BaseOffset >= int64(start) {
+				largest = max(largest, h.MaxTimestamp)
+				return true, nil
+			}
+			return true, l.eachFrom(h, batch, start, func(_, stamp int64) bool { // its largest may be below the start
+				largest = max(largest, stamp)
+				return true
+			})
 		})
 		if err != nil {
-			return TimeOffset{}, false, l.readError(start, err)
+			return 0, err
 		}
 	}
-	if largest < 0 {
-		return TimeOffset{}, false, nil
-	}
-	return l.OffsetForTime(largest, limit)
+	return largest, nil
 }
 
 // blockForTime returns the offset from which a search for ts in a segment begins.
@@ -125,12 +163,8 @@ func (l *Log) walkPiece(w *walk, from, limit ids.Offset, visit func(*recordbatch
 	return w.end, true, w.err
 }
 
-// recordAt finds the first record of a batch at or above start with a timestamp of at least ts.
-func (l *Log) recordAt(h *recordbatch.Header, batch []byte, ts int64, start ids.Offset) (TimeOffset, bool, error) {
-	epoch := ids.LeaderEpoch(h.LeaderEpoch)
-	if h.LogAppendTime() && h.BaseOffset >= int64(start) {
-		return TimeOffset{ids.Offset(h.BaseOffset), h.MaxTimestamp, epoch}, true, nil
-	}
+// eachFrom visits offset and timestamp of the records of a batch that are at or above start, until visit returns false.
+func (l *Log) eachFrom(h *recordbatch.Header, batch []byte, start ids.Offset, visit func(off, stamp int64) bool) error {
 	var scratch *buf.Ref
 	defer func() { scratch.Release() }()
 	records := batch[recordbatch.HeaderSize:]
@@ -138,17 +172,17 @@ func (l *Log) recordAt(h *recordbatch.Header, batch []byte, ts int64, start ids.
 		scratch = l.shared.Pool.Get(min(len(batch)*4, l.shared.MaxDecodedBytes))
 		var err error
 		if records, err = recordbatch.Open(scratch.Bytes()[:0], *h, batch, l.shared.MaxDecodedBytes); err != nil {
-			return TimeOffset{}, false, errcode.Newf(errcode.CorruptBatch, "log %s: batch at offset %d: %w", l.name, h.BaseOffset, err)
+			return errcode.Newf(errcode.CorruptBatch, "log %s: batch at offset %d: %w", l.name, h.BaseOffset, err)
 		}
 	}
 	it := recordbatch.Records(*h, records)
 	for it.Next() {
-		if r := &it.Record; r.Timestamp >= ts && r.Offset >= int64(start) {
-			return TimeOffset{ids.Offset(r.Offset), r.Timestamp, epoch}, true, nil
+		if r := &it.Record; r.Offset >= int64(start) && !visit(r.Offset, r.Timestamp) {
+			return nil
 		}
 	}
 	if err := it.Err(); err != nil {
-		return TimeOffset{}, false, errcode.Newf(errcode.CorruptBatch, "log %s: batch at offset %d: %w", l.name, h.BaseOffset, err)
+		return errcode.Newf(errcode.CorruptBatch, "log %s: batch at offset %d: %w", l.name, h.BaseOffset, err)
 	}
-	return TimeOffset{}, false, nil
+	return nil
 }
