@@ -29,10 +29,14 @@ func putUint64(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
 func getUint64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
 func openDB(path string, noSync bool) (*raftboltdb.BoltStore, error) {
-	db, err := raftboltdb.New(raftboltdb.Options{
-		Path:        path,
-		NoSync:      noSync,
-		BoltOptions: &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoGrowSync: noSync},
+	var db *raftboltdb.BoltStore
+	err := guarded(func() (err error) {
+		db, err = raftboltdb.New(raftboltdb.Options{
+			Path:        path,
+			NoSync:      noSync,
+			BoltOptions: &bbolt.Options{Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoGrowSync: noSync},
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -71,7 +75,7 @@ func fill(tmp string, server raft.Server, commands [][]byte) error {
 	for i, c := range commands {
 		entries = append(entries, &raft.Log{Index: uint64(i + 2), Term: 1, Type: raft.LogCommand, Data: c})
 	}
-	err = errors.Join(db.SetUint64([]byte(keyCurrentTerm), 1), db.StoreLogs(entries), db.Close())
+	err = errors.Join(db.SetUint64([]byte(keyCurrentTerm), 1), db.StoreLogs(sealed(entries)), db.Close())
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@
 //
 //	store.go      Store: Open, Propose, Close
 //	bootstrap.go  making the files of a new cluster, all or nothing
+//	seal.go       a checksum of the whole database at a clean stop
+//	checksum.go   a checksum in every entry, and reading the log through
 //	logs.go       what stands between raft and raft-boltdb: latching, and the term of a lone member
 //	transport.go  what stands between raft and the network: electing a lone member at once, withholding votes
 //	fsm.go        raft's state machine over controller.Machine
@@ -17,6 +19,7 @@
 // # Files
 //
 //	raft.db          raft-boltdb: log entries, term, vote. Appears by rename, complete with the first entries.
+//	raft.seal        checksum of raft.db at a clean stop; checked at the next start, void once anything was written
 //	raft.db.tmp      left by a crash before that rename; removed at the next start
 //	snapshots/       hashicorp/raft's file snapshots, the last two
 //
@@ -33,7 +36,9 @@
 //   - raft retries after a failed write by electing again and writing again. A disk that failed a sync must not be trusted with
 //     that, so logs.go latches the first error.
 //   - hashicorp/raft's AppliedIndex runs ahead of the state machine; fsm counts for itself.
-//   - raft-boltdb keeps no checksum of an entry. Commands carry their own (package controller), and a damaged one stops the member.
+//   - raft-boltdb keeps no checksum of an entry and panics on some damaged pages. Each entry gets a checksum over all that it does, in
+//     raft's field for such things (checksum.go); the log is read through once at the start; panics become errors. What these cannot see
+//     is entries that a damaged page hides: the seal of a clean stop can.
 //
 // Sources: hashicorp/raft v1.7.3, cluster rules 8.4, design decision 19.
 package raftstore

@@ -28,25 +28,24 @@ type logs struct {
 	db     *raftboltdb.BoltStore
 	failed func(error) // told once, of the first failed write
 
-	mu      sync.Mutex
-	err     error             // the latched error
-	lone    bool              // the newest configuration in the log has one server
-	pending map[string][]byte // held-back stable values; newer than those in db
-	lastLog raft.Log          // type and index are not used: only its term matters, after open
+	mu       sync.Mutex
+	err      error             // the latched error
+	lone     bool              // the newest configuration in the log has one server
+	pending  map[string][]byte // held-back stable values; newer than those in db
+	lastTerm uint64            // of the last entry, as of the opening
 }
 
-// newLogs wraps an open database. lone says whether the member is the only one.
-func newLogs(db *raftboltdb.BoltStore, failed func(error)) (*logs, error) {
+// newLogs wraps an open database. servers is the number of members in the newest snapshot, for a log that names none.
+func newLogs(db *raftboltdb.BoltStore, servers int, failed func(error)) (*logs, error) {
 	l := &logs{db: db, failed: failed, pending: map[string][]byte{}}
-	last, err := db.LastIndex()
+	last, inLog, err := verify(db)
 	if err != nil {
-		return nil, fmt.Errorf("find the last entry: %w", err)
+		return nil, err
 	}
-	if last > 0 {
-		if err := db.GetLog(last, &l.lastLog); err != nil {
-			return nil, fmt.Errorf("read entry %d: %w", last, err)
-		}
+	if inLog > 0 {
+		servers = inLog
 	}
+	l.lastTerm, l.lone = last.Term, servers == 1
 	return l, nil
 }
 
@@ -90,8 +89,17 @@ func (l *logs) FirstIndex() (uint64, error) { return l.db.FirstIndex() }
 // LastIndex is raft.LogStore's.
 func (l *logs) LastIndex() (uint64, error) { return l.db.LastIndex() }
 
-// GetLog is raft.LogStore's.
-func (l *logs) GetLog(index uint64, log *raft.Log) error { return l.db.GetLog(index, log) }
+// GetLog reads an entry and checks it. Damage latches: raft would panic on it or go on without the entry.
+func (l *logs) GetLog(index uint64, log *raft.Log) error {
+	err := readEntry(l.db, index, log)
+	if errors.Is(err, errDamaged) {
+		return l.latch(err)
+	}
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return raft.ErrLogNotFound // raft compares by identity
+	}
+	return err
+}
 
 // StoreLog is raft.LogStore's.
 func (l *logs) StoreLog(log *raft.Log) error { return l.StoreLogs([]*raft.Log{log}) }
@@ -110,7 +118,7 @@ func (l *logs) StoreLogs(entries []*raft.Log) error {
 			return l.latch(err)
 		}
 	}
-	return l.latch(l.db.StoreLogs(entries))
+	return l.latch(guarded(func() error { return l.db.StoreLogs(sealed(entries)) }))
 }
 
 // DeleteRange removes entries, from min to max inclusive.
@@ -118,7 +126,7 @@ func (l *logs) DeleteRange(low, high uint64) error {
 	if err := l.latched(); err != nil {
 		return err
 	}
-	return l.latch(l.db.DeleteRange(low, high))
+	return l.latch(guarded(func() error { return l.db.DeleteRange(low, high) }))
 }
 
 // Set keeps a stable value: now, or with the first entry that needs it while the member is alone.
@@ -134,7 +142,7 @@ func (l *logs) Set(key, value []byte) error {
 		return nil
 	}
 	l.mu.Unlock()
-	return l.latch(l.db.Set(key, value))
+	return l.latch(guarded(func() error { return l.db.Set(key, value) }))
 }
 
 // Get returns a stable value.
@@ -168,7 +176,7 @@ func (l *logs) GetUint64(key []byte) (uint64, error) {
 	}
 	v := getUint64(b)
 	if string(key) == keyCurrentTerm {
-		v = max(v, l.lastLog.Term)
+		v = max(v, l.lastTerm)
 	}
 	return v, nil
 }

@@ -22,7 +22,7 @@ func openLogs(t *testing.T, dir string) *logs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLogs(db, nil)
+	l, err := newLogs(db, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +47,8 @@ func TestLoneTermAndVote(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := openLogs(t, dir)
-	if err := l.setLone(true); err != nil {
-		t.Fatal(err)
+	if !l.lone {
+		t.Fatal("a log with one server is not taken for a lone member's")
 	}
 	set := func(l *logs, key string, v uint64) {
 		t.Helper()
@@ -76,9 +76,6 @@ func TestLoneTermAndVote(t *testing.T) {
 	}
 	if got := term(t, l, keyLastVoteTerm); got != 0 {
 		t.Errorf("vote term after a crash %d: it was to be held back", got)
-	}
-	if err := l.setLone(true); err != nil {
-		t.Fatal(err)
 	}
 	set(l, keyCurrentTerm, 6)
 	set(l, keyLastVoteTerm, 6)

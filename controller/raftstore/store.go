@@ -66,6 +66,7 @@ type Store struct {
 	logs      *logs
 	transport *transport
 	self      raft.Server
+	dir       string
 
 	wg      sync.WaitGroup // forward, and proposals that are waited for
 	mu      sync.Mutex
@@ -91,7 +92,7 @@ func Open(ctx context.Context, opts Options, m controller.Machine, first [][]byt
 	if err := prepare(opts.Dir, self, first); err != nil {
 		return nil, err
 	}
-	s := &Store{logger: opts.Logger.Named("raftstore"), self: self}
+	s := &Store{logger: opts.Logger.Named("raftstore"), self: self, dir: opts.Dir}
 	s.fsm = newFSM(m, s.stopped)
 	if err := s.start(opts); err != nil {
 		return nil, err
@@ -121,17 +122,20 @@ func prepare(dir string, self raft.Server, first [][]byte) error {
 }
 
 func (s *Store) start(opts Options) error {
+	if err := checkSeal(opts.Dir); err != nil {
+		return err
+	}
 	db, err := openDB(filepath.Join(opts.Dir, dbName), false)
 	if err != nil {
 		return err
-	}
-	if s.logs, err = newLogs(db, s.stopped); err != nil {
-		return errors.Join(err, db.Close())
 	}
 	logger := newRaftLogger(s.logger)
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(opts.Dir, keptSnapshots, logger)
 	if err != nil {
 		return errors.Join(fmt.Errorf("raftstore: snapshots: %w", err), db.Close())
+	}
+	if s.logs, err = newLogs(db, members(snapshots), s.stopped); err != nil {
+		return errors.Join(fmt.Errorf("raftstore: %s: %w", filepath.Join(opts.Dir, dbName), err), db.Close())
 	}
 	// There is no other member yet: the network is one that reaches nobody. internal/peer takes its place.
 	_, network := raft.NewInmemTransport(s.self.Address)
@@ -144,12 +148,25 @@ func (s *Store) start(opts Options) error {
 	conf.TrailingLogs = keptEntries
 	conf.NoLegacyTelemetry = true
 	conf.BatchApplyCh = true // proposals that come while a sync runs share the next one
-	if s.raft, err = raft.NewRaft(conf, s.fsm, s.logs, s.logs, snapshots, s.transport); err != nil {
+	err = guarded(func() (err error) {
+		s.raft, err = raft.NewRaft(conf, s.fsm, s.logs, s.logs, snapshots, s.transport)
+		return err
+	})
+	if err != nil {
 		return errors.Join(fmt.Errorf("raftstore: %w", err), s.transport.close(), db.Close())
 	}
 	s.wg.Go(s.transport.forward)
 	s.metrics = newMetrics(opts.Registerer, s.raft)
 	return nil
+}
+
+// members is the number of servers in the newest snapshot, 0 when there is none.
+func members(snapshots raft.SnapshotStore) int {
+	list, err := snapshots.List()
+	if err != nil || len(list) == 0 {
+		return 0 // raft lists them again and reports why it cannot
+	}
+	return len(list[0].Configuration.Servers)
 }
 
 // catchUp elects this member and waits until the machine has every command of the log.
@@ -161,9 +178,6 @@ func (s *Store) catchUp(ctx context.Context) error {
 	list := servers.Configuration().Servers
 	if len(list) != 1 || list[0].ID != s.self.ID {
 		return fmt.Errorf("raftstore: the log in this directory belongs to %v, not to node %s alone", list, s.self.ID)
-	}
-	if err := s.logs.setLone(true); err != nil {
-		return err
 	}
 	last, err := s.lastCommand()
 	if err != nil {
@@ -284,7 +298,10 @@ func (s *Store) Close() error {
 	err := s.raft.Shutdown().Error()
 	err = errors.Join(err, s.transport.close())
 	s.wg.Wait()
-	return errors.Join(err, s.logs.Close())
+	if err = errors.Join(err, s.logs.Close()); err != nil || s.stopError() != nil {
+		return err
+	}
+	return writeSeal(s.dir)
 }
 
 // sinceSnapshot is the number of entries that the last snapshot does not cover.
