@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/errcode"
@@ -189,6 +190,14 @@ func (c *call) dropThenClose() {
 func (c *call) abort() {
 	c.drop()
 	c.conn.shut(errProtocol)
+}
+
+// malformed is abort for a raw request whose body is not what its header says.
+func (c *call) malformed() {
+	c.failure = errcode.InvalidRequest
+	c.srv.metrics.refuse(refusedMalformed)
+	c.srv.peerLog.Info("request malformed", zap.String("api", c.api.name), zap.Int16("version", c.version), zap.Stringer("remote", c.conn.addr))
+	c.abort()
 }
 
 // throttle makes the connection read nothing for d after the request (KIP-124, KIP-219). The handler puts the same time

@@ -105,8 +105,7 @@ func handleFetch(c *call) {
 	req, ok := f.decode(c.body)
 	if !ok {
 		f.release()
-		c.failure = errcode.InvalidRequest
-		c.abort()
+		c.malformed()
 		return
 	}
 	f.minBytes, f.maxBytes = req.minBytes, c.srv.opts.FetchMaxBytes

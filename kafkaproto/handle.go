@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/felixlog/felix/internal/buf"
-	"github.com/felixlog/felix/internal/errcode"
 )
 
 var calls = sync.Pool{New: func() any { return new(call) }}
@@ -70,7 +69,7 @@ func (c *conn) run(a *api, h header, body []byte, frame *buf.Ref) {
 	if err := k.admit(); err != nil {
 		c.srv.peerLog.Info("request malformed", zap.String("api", a.name), zap.Int16("version", h.version),
 			zap.Stringer("remote", c.addr), zap.Error(err))
-		c.srv.metrics.request(a, errcode.InvalidRequest)
+		c.srv.metrics.refuse(refusedMalformed)
 		*k = call{}
 		calls.Put(k)
 		c.shut(errProtocol)

@@ -92,8 +92,7 @@ func handleProduce(c *call) {
 	transactional, ok := p.decode(c.body)
 	if !ok {
 		p.release()
-		c.failure = errcode.InvalidRequest
-		c.abort()
+		c.malformed()
 		return
 	}
 	switch {

@@ -164,18 +164,27 @@ func parsePlain(token []byte) (user, password string, err error) {
 // errIllegalState ends a connection that asked for something between handshake and token.
 var errIllegalState = errors.New("request between SASL handshake and token")
 
-// replyIllegalState answers a request that came between handshake and token: error 34 in that API's answer where it has a place
-// for an error of the whole request, then the end.
+// replyIllegalState answers a request that came between handshake and token with error 34, where that API's answer has a place for
+// it, and closes the connection.
 func (c *call) replyIllegalState() {
 	c.failure = errcode.IllegalSASLState
-	if c.req != nil {
-		resp := c.response()
-		if code := reflect.ValueOf(resp).Elem().FieldByName("ErrorCode"); code.IsValid() && code.Kind() == reflect.Int16 {
-			code.SetInt(int64(errcode.IllegalSASLState.Kafka()))
-			c.replyThenClose(resp)
-			return
+	code := errcode.IllegalSASLState.Kafka()
+	if c.req == nil {
+		c.drop()
+		c.conn.shut(errIllegalState)
+		return
+	}
+	resp := c.response()
+	if m, ok := resp.(*kmsg.MetadataResponse); ok { // has an error of its own from version 13 on only
+		for _, asked := range c.req.(*kmsg.MetadataRequest).Topics {
+			t := kmsg.NewMetadataResponseTopic()
+			t.Topic, t.TopicID, t.ErrorCode = asked.Topic, asked.TopicID, code
+			t.Partitions = []kmsg.MetadataResponseTopicPartition{}
+			m.Topics = append(m.Topics, t)
 		}
 	}
-	c.drop()
-	c.conn.shut(errIllegalState)
+	if top := reflect.ValueOf(resp).Elem().FieldByName("ErrorCode"); top.IsValid() && top.Kind() == reflect.Int16 {
+		top.SetInt(int64(code))
+	}
+	c.replyThenClose(resp)
 }

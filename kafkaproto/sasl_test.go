@@ -132,6 +132,13 @@ func TestSASLOutOfOrder(t *testing.T) { // case 10
 	c.wantClosed()
 
 	c = h.dial()
+	handshake(c, 1, "PLAIN")
+	if resp := c.ask(metadataFor(5, "a")).(*kmsg.MetadataResponse); resp.Topics[0].ErrorCode != 34 || *resp.Topics[0].Topic != "a" {
+		t.Errorf("the same in version 5: %+v", resp)
+	}
+	c.wantClosed()
+
+	c = h.dial()
 	if resp := handshake(c, 1, "SCRAM-SHA-256"); resp.ErrorCode != 33 || len(resp.SupportedMechanisms) != 1 {
 		t.Errorf("SCRAM: %+v", resp)
 	}
