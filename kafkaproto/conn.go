@@ -134,7 +134,7 @@ func (c *conn) serveNext() (fresh bool, err error) {
 	if err := c.waitTurn(); err != nil {
 		return false, err
 	}
-	frame, err := c.readFrame()
+	size, err := c.readSize()
 	switch {
 	case errors.Is(err, errQuiet):
 		return true, nil
@@ -142,16 +142,30 @@ func (c *conn) serveNext() (fresh bool, err error) {
 		return false, err
 	}
 	c.settled = false
+	if a, h, body, ok := c.streams(size); ok {
+		err = c.streamProduce(a, h, body)
+	} else {
+		err = c.handleWhole(size)
+	}
+	c.srv.requests.free(&c.in.lease)
+	if c.corking && !c.in.holdsRequest() {
+		c.uncork()
+	}
+	return false, err
+}
+
+// handleWhole reads a request of size bytes into one buffer and handles it.
+func (c *conn) handleWhole(size int) error {
+	frame, err := c.readFrame(size)
+	if err != nil {
+		return err
+	}
 	if c.in.holdsRequest() {
 		c.cork()
 	}
 	c.handle(frame)
 	frame.Release()
-	c.srv.requests.free(&c.in.lease)
-	if c.corking && !c.in.holdsRequest() {
-		c.uncork()
-	}
-	return false, nil
+	return nil
 }
 
 // waitTurn waits until another request may be read: not muted, and not too much unanswered or unwritten.

@@ -22,6 +22,8 @@ const (
 	// unproven is how much is set aside for a request before its bytes have arrived, on a connection that has not yet sent a
 	// large one.
 	unproven = 64 << 10
+	// wakeBytes is how much of a large request the reader waits for at a time.
+	wakeBytes = 256 << 10
 	// A request must arrive within requestTime plus a second for each requestRate bytes of it.
 	requestTime = 30 * time.Second
 	requestRate = 16 << 10
@@ -49,6 +51,8 @@ type input struct {
 	n   int                   // result of the present read
 	err error
 
+	mark int // SO_RCVLOWAT as set; 0: never
+
 	lease  lease
 	proven int       // the largest request that arrived whole
 	due    time.Time // when the present request must have arrived; zero between requests
@@ -75,10 +79,27 @@ func (in *input) read(fd uintptr) bool {
 			continue
 		}
 		if errors.Is(in.err, unix.EAGAIN) {
+			in.setMark(fd, len(in.into))
 			in.dropEmpty()
 			return false
 		}
 		return true
+	}
+}
+
+// setMark tells the kernel how many bytes are worth waking up for (SO_RCVLOWAT), before the reader goes to sleep: of a large
+// request, many at a time. Waking costs more than reading what arrived meanwhile. A mark never exceeds what the request still
+// lacks, and at a full window or the end of the stream the kernel wakes in any case.
+func (in *input) setMark(fd uintptr, want int) {
+	mark := 1
+	if want >= wakeBytes/4 {
+		mark = min(want, wakeBytes)
+	}
+	if mark == in.mark || mark == 1 && in.mark == 0 {
+		return
+	}
+	if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, mark) == nil {
+		in.mark = mark
 	}
 }
 
@@ -179,11 +200,23 @@ func (in *input) holdsRequest() bool {
 	return have > sizeBytes && have-sizeBytes >= int(binary.BigEndian.Uint32(in.ahead.b[in.r:]))
 }
 
-// readFrame reads one request into a buffer of its own, which the caller releases; what it takes from the budget is in the
-// lease. No memory is set aside on the strength of the length alone: see grow.
-func (c *conn) readFrame() (*buf.Ref, error) {
+// readSize waits for a request and takes its length prefix off the input.
+func (c *conn) readSize() (int, error) {
 	in := &c.in
-	for in.w-in.r < sizeBytes {
+	if err := in.fill(sizeBytes); err != nil {
+		return 0, err
+	}
+	size := int(int32(binary.BigEndian.Uint32(in.ahead.b[in.r:])))
+	if err := c.checkSize(size); err != nil {
+		return 0, err
+	}
+	in.r += sizeBytes
+	return size, nil
+}
+
+// fill reads until n bytes, at most readAhead, are unread in the read-ahead buffer.
+func (in *input) fill(n int) error {
+	for in.w-in.r < n {
 		if in.r > 0 && in.ahead != nil {
 			in.w = copy(in.ahead.b[:], in.ahead.b[in.r:in.w])
 			in.r = 0
@@ -192,21 +225,25 @@ func (c *conn) readFrame() (*buf.Ref, error) {
 			in.dropEmpty()
 		}
 		if _, err := in.fetch(nil); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	size := int(int32(binary.BigEndian.Uint32(in.ahead.b[in.r:])))
-	if err := c.checkSize(size); err != nil {
-		return nil, err
-	}
-	in.r += sizeBytes
+	return nil
+}
+
+// readFrame reads the rest of a request of size bytes into a buffer of its own, which the caller releases; what it takes from the
+// budget is in the lease. No memory is set aside on the strength of the length alone: see frameBuffer and readBody.
+func (c *conn) readFrame(size int) (*buf.Ref, error) {
+	in := &c.in
 	have := min(in.w-in.r, size)
 	ref, err := c.frameBuffer(size, have)
 	if err != nil {
 		return nil, err
 	}
-	copy(ref.Bytes(), in.ahead.b[in.r:in.r+have])
-	in.r += have
+	if have > 0 {
+		copy(ref.Bytes(), in.ahead.b[in.r:in.r+have])
+		in.r += have
+	}
 	in.dropEmpty()
 	if have < size {
 		if ref, err = c.readBody(ref, have, size); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -24,7 +25,7 @@ import (
 //	13  topic id instead of name
 //
 // Rules: Kafka request rules 4.2. The request is decoded by hand: the batches are parts of the buffer that the socket was read
-// into, and go to the log as they are. acks=all is answered when every partition's high watermark has passed its batch, or at the
+// into, and go to the log as they are. A large request is handled while it arrives: see produce_stream.go. acks=all is answered when every partition's high watermark has passed its batch, or at the
 // time limit with error 7 for those that have not; meanwhile the connection goes on reading. acks=0 is never answered: a failure
 // closes the connection.
 //
@@ -51,6 +52,8 @@ type produce struct {
 	topics []produceTopic
 	parts  []producePart // of all topics, in order
 	names  []byte        // topic names: the request's buffer may be gone when the answer is written
+
+	appended, duplicates, bytes int // records, records of re-sends, and bytes of what was appended
 
 	mu       sync.Mutex
 	left     int  // guarded by mu: parts that wait
@@ -85,24 +88,44 @@ var (
 )
 
 func handleProduce(c *call) {
-	p := produces.Get().(*produce)
-	p.refs.Store(1)
-	p.srv, p.conn, p.slot, p.api, p.version, p.correlation = c.srv, c.conn, c.slot, c.api, c.version, c.correlation
-	p.view = c.srv.node.Image()
+	p := newProduce(c)
 	transactional, ok := p.decode(c.body)
 	if !ok {
 		p.release()
 		c.malformed()
 		return
 	}
-	switch {
-	case p.acks < -1 || p.acks > 1:
-		p.failAll(errAcks)
-	case transactional:
-		p.failAll(errTransactional)
-	default:
+	if err := p.refusal(transactional); err != nil {
+		p.failAll(err)
+	} else {
 		p.appendAll(c)
 	}
+	p.conclude(c)
+}
+
+// newProduce makes the request of a call. The caller holds its reference.
+func newProduce(c *call) *produce {
+	p := produces.Get().(*produce)
+	p.refs.Store(1)
+	p.srv, p.conn, p.slot, p.api, p.version, p.correlation = c.srv, c.conn, c.slot, c.api, c.version, c.correlation
+	p.view = c.srv.node.Image()
+	return p
+}
+
+// refusal is why nothing of the request is appended, nil if it is.
+func (p *produce) refusal(transactional bool) error {
+	switch {
+	case p.acks < -1 || p.acks > 1:
+		return errAcks
+	case transactional:
+		return errTransactional
+	default:
+		return nil
+	}
+}
+
+// conclude answers, or leaves that to whoever commits the last batch.
+func (p *produce) conclude(c *call) {
 	switch {
 	case p.acks == 0:
 		failed := p.countFailures()
@@ -186,7 +209,6 @@ func (p *produce) failAll(err error) {
 
 // appendAll appends each entry on its own: one failing does not touch the others.
 func (p *produce) appendAll(c *call) {
-	var records, bytes, duplicates int
 	next := 0
 	for i := range p.topics {
 		t := &p.topics[i]
@@ -194,35 +216,41 @@ func (p *produce) appendAll(c *call) {
 		for range t.parts {
 			part := &p.parts[next]
 			next++
-			if err != nil {
-				part.err = err
-				continue
-			}
-			sh, err := p.srv.node.Shard(topic, part.index)
-			if err != nil {
-				part.err = err
-				continue
-			}
-			part.shard = sh
-			size := len(part.records)
-			part.res, part.err = sh.Append(broker.AppendInput{
-				Records: part.records, Owner: c.frame, ZstdAllowed: p.version >= 7, RequireAll: p.acks == -1,
-			})
-			switch {
-			case part.err != nil:
-			case part.res.Duplicate:
-				duplicates += int(part.res.Records)
-			default:
-				records += int(part.res.Records)
-				bytes += size
+			if part.err = err; err == nil {
+				p.appendPart(part, topic, part.records, c.frame)
 			}
 		}
 	}
+	p.countAppended()
+}
+
+// appendPart appends one entry, whose records owner holds.
+func (p *produce) appendPart(part *producePart, topic *cluster.Topic, records []byte, owner *buf.Ref) {
+	sh, err := p.srv.node.Shard(topic, part.index)
+	if err != nil {
+		part.err = err
+		return
+	}
+	part.shard = sh
+	part.res, part.err = sh.Append(broker.AppendInput{
+		Records: records, Owner: owner, ZstdAllowed: p.version >= 7, RequireAll: p.acks == -1,
+	})
+	switch {
+	case part.err != nil:
+	case part.res.Duplicate:
+		p.duplicates += int(part.res.Records)
+	default:
+		p.appended += int(part.res.Records)
+		p.bytes += len(records)
+	}
+}
+
+func (p *produce) countAppended() {
 	m := p.srv.metrics
-	m.produceRecords.Add(float64(records))
-	m.produceBytes.Add(float64(bytes))
-	if duplicates > 0 {
-		m.produceDuplicates.Add(float64(duplicates))
+	m.produceRecords.Add(float64(p.appended))
+	m.produceBytes.Add(float64(p.bytes))
+	if p.duplicates > 0 {
+		m.produceDuplicates.Add(float64(p.duplicates))
 	}
 }
 
@@ -399,6 +427,7 @@ func (p *produce) release() {
 	p.topics, p.parts, p.names = p.topics[:0], p.parts[:0], p.names[:0]
 	p.srv, p.conn, p.slot, p.view = nil, nil, nil, nil
 	p.failure, p.left, p.answered = errcode.OK, 0, false
+	p.appended, p.duplicates, p.bytes = 0, 0, 0
 	produces.Put(p)
 }
 
