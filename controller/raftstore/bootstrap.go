@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	dbName      = "raft.db"
-	tmpName     = "raft.db.tmp"
-	dirMode     = 0o700
-	lockTimeout = time.Second // how long to wait for another process that has the database open
+	dbName  = "raft.db"
+	tmpName = "raft.db.tmp"
+	// snapshotsName is the directory that raft.FileSnapshotStore uses.
+	snapshotsName = "snapshots"
+	dirMode       = 0o700
+	lockTimeout   = time.Second // how long to wait for another process that has the database open
 	// initialBytes of zeros make up a new database file, so that the first transactions overwrite allocated blocks: a sync that
 	// need not record a new file size is cheaper.
 	initialBytes = 128 << 10
@@ -45,7 +47,7 @@ func openDB(path string, noSync bool) (*raftboltdb.BoltStore, error) {
 }
 
 // createFiles makes the database of a new cluster of one member with the given commands as its first entries. It is written aside
-// and renamed, so that a crash leaves either nothing or all of it: one sync of the file, one of the directory.
+// and renamed, so that a crash leaves either nothing or all of it: one sync of the file, one of the directory, one of the directory above.
 func createFiles(dir string, server raft.Server, commands [][]byte) error {
 	tmp := filepath.Join(dir, tmpName)
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -57,10 +59,14 @@ func createFiles(dir string, server raft.Server, commands [][]byte) error {
 	if err := syncFile(tmp); err != nil {
 		return err
 	}
+	// Raft's snapshot store makes this directory too, but does not make its name durable; the log is cut once a snapshot is in it.
+	if err := os.MkdirAll(filepath.Join(dir, snapshotsName), dirMode); err != nil {
+		return fmt.Errorf("create metadata log: %w", err)
+	}
 	if err := os.Rename(tmp, filepath.Join(dir, dbName)); err != nil {
 		return fmt.Errorf("create metadata log: %w", err)
 	}
-	return syncFile(dir)
+	return errors.Join(syncFile(dir), syncFile(filepath.Dir(dir)))
 }
 
 func fill(tmp string, server raft.Server, commands [][]byte) error {

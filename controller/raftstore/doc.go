@@ -19,7 +19,7 @@
 // # Files
 //
 //	raft.db          raft-boltdb: log entries, term, vote. Appears by rename, complete with the first entries.
-//	raft.seal        checksum of raft.db at a clean stop; checked at the next start, void once anything was written
+//	raft.seal        checksum of raft.db at a clean stop; checked and removed at the next start
 //	raft.db.tmp      left by a crash before that rename; removed at the next start
 //	snapshots/       hashicorp/raft's file snapshots, the last two
 //
@@ -33,6 +33,9 @@
 //     the first entry of the new term carries the term. At the next start the term is at least that of the last entry. This saves three
 //     transactions, six syncs, at every start. Before a configuration with a second member is written, both are written too.
 //   - Electing a lone member at once needs no change in raft: the transport delivers a TimeoutNow request from the member to itself.
+//   - bbolt writes the pages of a transaction long before the transaction counts, so the bytes of the file change although its state does
+//     not. A seal must be gone, durably, before the database is opened for writing; a version of it that went by the
+//     transaction's number refused a good database after a kill.
 //   - raft retries after a failed write by electing again and writing again. A disk that failed a sync must not be trusted with
 //     that, so logs.go latches the first error.
 //   - hashicorp/raft's AppliedIndex runs ahead of the state machine; fsm counts for itself.

@@ -115,14 +115,14 @@ func prepare(dir string, self raft.Server, first [][]byte) error {
 		return fmt.Errorf("raftstore: %w", err)
 	}
 	// A directory with snapshots but without a log is not a new one: somebody lost a file.
-	if left, err := os.ReadDir(filepath.Join(dir, "snapshots")); err == nil && len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Join(dir, snapshotsName)); err == nil && len(left) > 0 {
 		return fmt.Errorf("raftstore: %s has snapshots but no %s: it is damaged, restore it from a backup", dir, dbName)
 	}
 	return createFiles(dir, self, first)
 }
 
 func (s *Store) start(opts Options) error {
-	if err := checkSeal(opts.Dir); err != nil {
+	if err := breakSeal(opts.Dir); err != nil {
 		return err
 	}
 	db, err := openDB(filepath.Join(opts.Dir, dbName), false)
