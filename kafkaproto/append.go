@@ -10,7 +10,9 @@ import (
 // Encoders of Kafka's primitives, for the answers that are written by hand. Each appends to dst and returns it.
 
 func appendInt16(dst []byte, v int16) []byte { return binary.BigEndian.AppendUint16(dst, uint16(v)) }
+
 func appendInt32(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
+
 func appendInt64(dst []byte, v int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
 func appendUvarint(dst []byte, v int) []byte { return binary.AppendUvarint(dst, uint64(v)) }

@@ -86,6 +86,9 @@ func newAPITable(groups ...[]api) *apiTable {
 	return t
 }
 
+// maxThrottle keeps throttling well below the request time-outs of clients.
+const maxThrottle = 5 * time.Second
+
 // find returns the row of key, or nil.
 func (t *apiTable) find(key int16) *api {
 	if key < 0 || int(key) >= len(t.byKey) {
@@ -179,13 +182,6 @@ func (c *call) drop() {
 	c.conn.complete(c.slot, nil)
 }
 
-// dropThenClose is drop, after which the connection is closed once the answers before are written: how an acks=0 producer
-// learns of a failure.
-func (c *call) dropThenClose() {
-	c.conn.ending.Store(true)
-	c.drop()
-}
-
 // abort closes the connection without an answer: for requests that the protocol has no error for.
 func (c *call) abort() {
 	c.drop()
@@ -200,8 +196,15 @@ func (c *call) malformed() {
 	c.abort()
 }
 
-// throttle makes the connection read nothing for d after the request (KIP-124, KIP-219). The handler puts the same time
-// into throttle_time_ms.
-func (c *call) throttle(d time.Duration) { c.conn.mute(d) }
+// throttle makes the connection read nothing for d after the request (KIP-124, KIP-219), at most maxThrottle. It returns the
+// throttle_time_ms to answer with.
+func (c *call) throttle(d time.Duration) int32 {
+	if d <= 0 {
+		return 0
+	}
+	d = min(d, maxThrottle)
+	c.conn.mute(d)
+	return int32(max(d.Milliseconds(), 1))
+}
 
 func (c *call) count() { c.srv.metrics.request(c.api, c.failure) }

@@ -129,12 +129,12 @@ func (f *fetch) openSession(caller *Caller, req *fetchRequest) {
 	owner := sessionOwner{caller.Tenant, caller.Principal}
 	sessions := f.srv.sessions
 	f.full = true
-	switch {
-	case req.epoch == finalSessionEpoch:
+	switch req.epoch {
+	case finalSessionEpoch:
 		if req.session != 0 {
 			sessions.drop(owner, req.session)
 		}
-	case req.epoch == 0:
+	case 0:
 		if req.session != 0 {
 			sessions.drop(owner, req.session)
 		}

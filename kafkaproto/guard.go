@@ -45,6 +45,7 @@ func text() field               { return field{kind: stringField, to: endOfVersi
 func blob() field               { return field{kind: bytesField, to: endOfVersion} }
 func array(elem ...field) field { return field{kind: arrayField, elem: elem, to: endOfVersion} }
 func list(elem field) field     { return field{kind: listField, elem: []field{elem}, to: endOfVersion} }
+
 func nullableStruct(elem ...field) field {
 	return field{kind: structField, elem: elem, to: endOfVersion}
 }

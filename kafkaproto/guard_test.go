@@ -45,6 +45,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetUint(uint64(r.Uint32() & 0xff))
 	case reflect.Float64:
 		v.SetFloat(1.5)
+	default:
+		panic("a kind that kmsg did not use: " + v.Kind().String())
 	}
 }
 
@@ -116,6 +118,7 @@ func decodedSize(v reflect.Value) (n int64) {
 		}
 	case reflect.String:
 		n += int64(v.Len())
+	default: // counted with its struct
 	}
 	return n
 }

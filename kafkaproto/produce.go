@@ -48,6 +48,7 @@ type produce struct {
 	timeout     time.Duration
 	view        *cluster.Image
 	failure     errcode.Kind
+	throttle    int32 // throttle_time_ms
 
 	topics []produceTopic
 	parts  []producePart // of all topics, in order
@@ -221,7 +222,7 @@ func (p *produce) appendAll(c *call) {
 			}
 		}
 	}
-	p.countAppended()
+	p.countAppended(c)
 }
 
 // appendPart appends one entry, whose records owner holds.
@@ -245,7 +246,11 @@ func (p *produce) appendPart(part *producePart, topic *cluster.Topic, records []
 	}
 }
 
-func (p *produce) countAppended() {
+// countAppended charges the tenant and the metrics with what was appended.
+func (p *produce) countAppended(c *call) {
+	if q := p.srv.opts.Quota; q != nil && p.appended > 0 {
+		p.throttle = c.throttle(q.Produced(c.caller().Tenant, p.bytes, p.appended))
+	}
 	m := p.srv.metrics
 	m.produceRecords.Add(float64(p.appended))
 	m.produceBytes.Add(float64(p.bytes))
@@ -426,7 +431,7 @@ func (p *produce) release() {
 	clear(p.topics)
 	p.topics, p.parts, p.names = p.topics[:0], p.parts[:0], p.names[:0]
 	p.srv, p.conn, p.slot, p.view = nil, nil, nil, nil
-	p.failure, p.left, p.answered = errcode.OK, 0, false
+	p.failure, p.throttle, p.left, p.answered = errcode.OK, 0, 0, false
 	p.appended, p.duplicates, p.bytes = 0, 0, 0
 	produces.Put(p)
 }
@@ -480,7 +485,7 @@ func (p *produce) encode(dst []byte) []byte {
 		}
 		dst = appendNoTags(dst, flexible)
 	}
-	dst = appendInt32(dst, 0) // throttle_time_ms
+	dst = appendInt32(dst, p.throttle)
 	if p.version >= 10 {
 		return appendEndpoints(dst, h.nodes)
 	}

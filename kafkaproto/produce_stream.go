@@ -71,7 +71,7 @@ func (c *conn) streamProduce(a *api, h header, size int) error {
 	c.in.due = time.Time{}
 	c.srv.requests.arrived(&c.in.lease)
 	c.active = time.Now()
-	p.countAppended()
+	p.countAppended(k)
 	if s.err != nil {
 		p.release()
 		k.failure = errcode.InvalidRequest
