@@ -104,7 +104,11 @@ defaults; docs/configuration.md lists them all. SIGINT and SIGTERM stop the node
 			}
 			return l.Print(p.Out)
 		}
-		return Run(cmd.Context(), l, RunOptions{Out: p.Out, Signals: p.Signals, Began: p.Began})
+		err = Run(cmd.Context(), l, RunOptions{Out: p.Out, Signals: p.Signals, Began: p.Began})
+		if errors.Is(err, ErrForced) {
+			return &statusError{status: exitFailure, err: err, quiet: true} // the log has said what was cut off
+		}
+		return err
 	}
 	return serve
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
@@ -143,7 +144,7 @@ func (n *Node) openAdmin(ctx context.Context) error {
 	}
 	ln, err := listen(ctx, n.config.AdminAPI)
 	if err != nil {
-		return fmt.Errorf("listen for metrics: %w", err)
+		return listenError("metrics", "metrics-listen", err)
 	}
 	n.admin = newAdmin(n.registry, n.metrics, n.logger, isLoopback(ln.Addr().String()))
 	n.admin.serve(context.WithoutCancel(ctx), ln, n.logger)
@@ -157,10 +158,18 @@ func (n *Node) bindKafka(ctx context.Context) (net.Listener, error) {
 	}
 	ln, err := listen(ctx, n.config.Kafka.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen for Kafka clients: %w", err)
+		return nil, listenError("Kafka clients", "kafka-listen", err)
 	}
 	n.addrs.Kafka = ln.Addr().String()
 	return ln, nil
+}
+
+// listenError says what to do when a port is taken.
+func listenError(what, flag string, err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("listen for %s: %w: is another node running? Choose another port with --%s", what, err, flag)
+	}
+	return fmt.Errorf("listen for %s: %w", what, err)
 }
 
 func listen(ctx context.Context, addr string) (net.Listener, error) {

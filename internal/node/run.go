@@ -47,7 +47,14 @@ func Run(ctx context.Context, l *Loaded, opts RunOptions) error {
 
 	n, err := Open(starting, l.Config, Options{Logger: logger, Began: opts.Began})
 	if err != nil {
-		logger.Named("node").Error("cannot start", zap.Error(err))
+		select {
+		case <-stop:
+			if errors.Is(err, context.Canceled) {
+				logger.Named("node").Info("stopped before it served")
+				return nil
+			}
+		default:
+		}
 		return err
 	}
 	if l.SingleNode && l.Config.LogFormat == "text" {

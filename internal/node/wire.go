@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -50,8 +51,8 @@ func hasEntries(dir string) (bool, error) {
 		return false, err
 	}
 	names, err := d.Readdirnames(1)
-	if len(names) == 0 {
-		err = nil // an empty directory reads as io.EOF
+	if errors.Is(err, io.EOF) {
+		err = nil // the directory is empty
 	}
 	return len(names) > 0, errors.Join(err, d.Close())
 }
