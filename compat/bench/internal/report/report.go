@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -37,10 +38,15 @@ type Sub struct {
 	Notes    []string             `json:"notes,omitempty"`
 }
 
-// Add appends a trial of a server.
+// Add appends a trial of a server. Figures are kept to five digits, which is more than any of them repeats.
 func (s *Sub) Add(server string, f Figures) {
 	if s.Trials == nil {
 		s.Trials = map[string][]Figures{}
+	}
+	for k, v := range f {
+		if rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64); err == nil {
+			f[k] = rounded
+		}
 	}
 	s.Trials[server] = append(s.Trials[server], f)
 }
