@@ -185,7 +185,7 @@ func (n *Node) newShared(now func() time.Time) *log.Shared {
 	mode := map[string]log.SyncMode{"none": log.SyncNone, "periodic": log.SyncPeriodic, "on_commit": log.SyncOnCommit}[s.SyncMode]
 	metrics := log.NewMetrics(n.registry)
 	return &log.Shared{
-		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.parts.Named("log"), Now: now,
+		FS: vfs.OS{}, Pool: n.pool, Journal: n.journal, Logger: n.parts, Now: now,
 		VerifyAllOnOpen: s.VerifyAllOnOpen, RepairChecksumTail: s.RepairChecksumTail, Preallocate: s.Preallocate,
 		MaxDecodedBytes:          int(n.config.MaxBatchDecodedBytes),
 		MaxProducers:             s.ProducersPerShard,
