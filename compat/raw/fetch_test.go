@@ -44,6 +44,7 @@ var _ = register(
 	Case{ID: "T31.aborted", What: "aborted transactions in an answer: read_uncommitted, read_committed", Want: "null; empty"},
 	Case{ID: "T32.restart", What: "high watermark, last stable offset and fetch at the log end after a restart", Want: "as before"},
 	Case{ID: "T33.min-bytes", What: "min_bytes above what the partition limit lets through, max_wait 10 s", Want: "at once"},
+	Case{ID: "T33.total", What: "fetch without limits of its own of 60 MB in three partitions", Want: "at most fetch.max.bytes (55 MiB) and one batch"},
 	Case{ID: "T45.wait", What: "incremental fetch with nothing new, max_wait 400 ms", Want: "empty, after about 400 ms"},
 	Case{ID: "T25.zero-id", What: "Fetch v13 with a zero topic id, and forgetting one", Want: "UNKNOWN_TOPIC_ID (100); served"},
 	Case{
@@ -229,6 +230,31 @@ func TestCase43Limits(t *testing.T) {
 		replica = "refused"
 	}
 	expect(t, "43.replica", replica)
+}
+
+func TestTrap33TotalBytes(t *testing.T) {
+	c := dial(t)
+	topic := c.topic(3)
+	const size, fetchMaxBytes = 1_000_000, 57_671_680
+	for i := range int32(60) {
+		c.mustProduce(topic, i%3, sized(size))
+	}
+	req := fetchRequest(topic, 0, 0)
+	req.MaxBytes, req.Topics[0].Partitions = 1<<31-1, nil
+	for partition := range int32(3) {
+		rp := fetchPartition(partition, 0)
+		rp.PartitionMaxBytes = 1<<31 - 1
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, rp)
+	}
+	total := 0
+	for _, p := range do[*kmsg.FetchResponse](c, req).Topics[0].Partitions {
+		total += len(p.RecordBatches)
+	}
+	got := fmt.Sprintf("%d bytes", total)
+	if total <= fetchMaxBytes+size && total > size {
+		got = "at most fetch.max.bytes (55 MiB) and one batch"
+	}
+	expect(t, "T33.total", got)
 }
 
 func TestCase44MiddleOfABatch(t *testing.T) {

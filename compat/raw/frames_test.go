@@ -32,6 +32,10 @@ var _ = register(
 	Case{ID: "5.zero", What: "frame size 0", Want: "closed, no bytes"},
 	Case{ID: "5.four", What: "frame of 4 bytes", Want: "closed, no bytes"},
 	Case{ID: "5.limit", What: "frame size limit + 1 (100 MiB + 1)", Want: "closed, no bytes"},
+	Case{
+		ID: "5.claim", What: "20 connections that claim 90 MiB each and send ten bytes", Want: "open, little memory",
+		OnlyFelix: "a JVM's heap is no measure; Kafka takes the memory at once",
+	},
 	Case{ID: "5.http", What: "the text `GET / HTTP/1.1`", Want: "closed, no bytes"},
 	Case{ID: "6.count", What: "Metadata whose array count exceeds the bytes left", Want: "closed, no bytes; little CPU"},
 	Case{ID: "6.header-tags", What: "tag count 2^32-1 in the request header", Want: "closed, no bytes; little CPU"},
@@ -44,6 +48,10 @@ var _ = register(
 		OnlyFelix: "Kafka makes a Java object an element, and its heap of 1 GiB has no room for 50 of these",
 	},
 	Case{ID: "7.order", What: "ten pipelined requests (Metadata, Fetch that waits 500 ms, ListOffsets, Produce acks=0, ...) in one write", Want: "nine answers in request order, none for acks=0"},
+	Case{
+		ID: "7.stop", What: "a fetch waits for 20 s and the server is told to stop", Want: "answered, then closed; the server stops within 5 s; its data is there afterwards",
+		OnlyFelix: "Kafka closes the connection without an answer",
+	},
 	Case{ID: "14.surplus", What: "200 connections beyond the limit, then normal use", Want: "surplus closed, existing served, new ones accepted once there is room"},
 	Case{ID: "15.franz-go", What: "franz-go with default settings lists topics (the other clients: compat/clients)", Want: "listed"},
 	Case{ID: "T16.order", What: "five acks=0 and five acks=1 produces, interleaved, in one write", Want: "five answers in order"},
@@ -201,6 +209,33 @@ func TestCase05FrameSizes(t *testing.T) {
 	expect(t, "5.http", outcomeOf(t, []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")))
 }
 
+func TestCase05ClaimedSizes(t *testing.T) {
+	if onlyFelix(t, "5.claim") {
+		return
+	}
+	p := startFelix(t, peer.Options{})
+	before := peakMemory(t, p.PID())
+	clients := make([]*client, 20)
+	for i := range clients {
+		clients[i] = dialAddr(t, p.Addr())
+		if err := clients[i].SendBytes([]byte{5, 0xa0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := "open"
+	for _, c := range clients {
+		if o := c.Outcome(10 * time.Millisecond); o != "open, no bytes" {
+			got = o
+		}
+	}
+	if grown := peakMemory(t, p.PID()) - before; grown > 64<<20 {
+		got += fmt.Sprintf(", %d MiB", grown>>20)
+	} else {
+		got += ", little memory"
+	}
+	expect(t, "5.claim", got)
+}
+
 func TestCase06Counts(t *testing.T) {
 	count := binary.BigEndian.AppendUint32(nil, 1<<30)
 	expect(t, "6.count", frugal(t, rawRequest(3, 1, false, append(count, 0, 1, 'a'))))
@@ -332,6 +367,46 @@ func pipeline(c *client, requests []kmsg.Request) string {
 		}
 	}
 	return ""
+}
+
+func TestCase07GracefulStop(t *testing.T) {
+	if onlyFelix(t, "7.stop") {
+		return
+	}
+	p := startFelix(t, peer.Options{})
+	c := dialAddr(t, p.Addr())
+	topic := c.topic(1)
+	if code := c.produceAs(9, 1, topic, 0, values("kept")).ErrorCode; code != 0 {
+		t.Fatal(name(code))
+	}
+	wait := fetchRequest(topic, 0, 1)
+	wait.MaxWaitMillis = 20_000
+	id, err := c.Send(wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := c.Outcome(100 * time.Millisecond); o != "open, no bytes" {
+		t.Fatalf("a fetch that should wait: %s", o)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	took := timed(func() { err = p.Restart(ctx) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := "answered"
+	if _, err := c.Receive(wait, id); err != nil {
+		got = "not answered: " + err.Error()
+	}
+	state, _, _ := strings.Cut(c.Outcome(closeWait), ",")
+	got += ", then " + state
+	if took < 5*time.Second {
+		got += "; the server stops within 5 s"
+	}
+	if dialAddr(t, p.Addr()).stored(topic, 0) == "kept" {
+		got += "; its data is there afterwards"
+	}
+	expect(t, "7.stop", got)
 }
 
 func TestTrap16NoAnswerToAcks0(t *testing.T) {

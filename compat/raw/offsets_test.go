@@ -25,6 +25,7 @@ var _ = register(
 	Case{ID: "51.missing", What: "ListOffsets for a missing topic and for a missing partition", Want: "UNKNOWN_TOPIC_OR_PARTITION (3); UNKNOWN_TOPIC_OR_PARTITION (3)"},
 	Case{ID: "54.current", What: "OffsetForLeaderEpoch for the current epoch (after a kill)", Want: "0, that epoch, log end"},
 	Case{ID: "54.older", What: "for an epoch between two known ones", Want: "0, the older epoch, start of the next"},
+	Case{ID: "54.oldest", What: "for an epoch older than all known (its records deleted)", Want: "0, epoch 0, offset 3"},
 	Case{ID: "54.newer", What: "for an epoch newer than all known", Want: "0, epoch -1, offset -1"},
 	Case{ID: "54.none", What: "for the current epoch of a never-written partition", Want: "0, epoch 0, offset 0"},
 	Case{ID: "54.missing", What: "for a missing partition", Want: "UNKNOWN_TOPIC_OR_PARTITION (3), epoch -1, offset -1"},

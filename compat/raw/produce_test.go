@@ -67,6 +67,7 @@ var _ = register(
 		ID: "36.name", What: "produce to an invalid name", Want: "INVALID_TOPIC_EXCEPTION (17)",
 		WantKafka: "UNKNOWN_TOPIC_OR_PARTITION (3)", Why: "spec/kafka.md 6 case 36: 17 is final, so the client does not retry for two minutes",
 	},
+	Case{ID: "36.id", What: "Produce v13 with a made-up topic id, with a zero id", Want: "UNKNOWN_TOPIC_ID (100); UNKNOWN_TOPIC_ID (100)"},
 	Case{ID: "36.partition", What: "produce to partition 99", Want: "UNKNOWN_TOPIC_OR_PARTITION (3)"},
 	Case{ID: "T09.produce", What: "Produce v9: fields of a refused partition", Want: "base offset -1, append time -1, log start -1"},
 	Case{ID: "T17.xerial", What: "snappy: xerial framing, raw block; each read back by franz-go", Want: "same records, bytes untouched"},
@@ -300,6 +301,12 @@ func TestCase36UnknownTargets(t *testing.T) {
 	topic := c.topic(1)
 	expect(t, "36.missing", name(c.produce(newName(t), 0, values("x")).ErrorCode))
 	expect(t, "36.name", name(c.produce("raw.not legal", 0, values("x")).ErrorCode))
+	byID := func(id [16]byte) int16 {
+		req := produceRequest(13, -1, "", part{0, values("x")})
+		req.Topics[0].TopicID = id
+		return do[*kmsg.ProduceResponse](c, req).Topics[0].Partitions[0].ErrorCode
+	}
+	expect(t, "36.id", names(byID([16]byte{2, 7, 1, 8}), byID([16]byte{})))
 	expect(t, "36.partition", name(c.produce(topic, 99, values("x")).ErrorCode))
 }
 

@@ -87,6 +87,14 @@ func leaderEpochs(t *testing.T, c *client, topic string) {
 	c.mustProduce(topic, 0, values("d"))
 	expect(t, "54.current", end(c.epochEnd(topic, -1, epoch), epoch, 4))
 	expect(t, "54.older", end(c.epochEnd(topic, -1, epoch-1), c.batches(topic, 0, 0)[0].LeaderEpoch, 3))
+	older := c.batches(topic, 0, 0)[0].LeaderEpoch
+	if code, low := c.deleteRecords(topic, 0, 3); code != 0 || low != 3 {
+		t.Fatal(name(code), low)
+	}
+	if older != 0 {
+		t.Errorf("the first batch has leader epoch %d", older)
+	}
+	expect(t, "54.oldest", end(c.epochEnd(topic, -1, 0), -9, 0))
 	stored := c.batches(topic, 0, 3)
 	if e := stored[0].LeaderEpoch; e != epoch {
 		t.Errorf("stored batch has leader epoch %d, Metadata says %d", e, epoch)
