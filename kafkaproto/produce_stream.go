@@ -2,6 +2,7 @@ package kafkaproto
 
 import (
 	"encoding/binary"
+	"errors"
 	"time"
 
 	"github.com/felixlog/felix/internal/buf"
@@ -74,6 +75,9 @@ func (c *conn) streamProduce(a *api, h header, size int) error {
 	p.countAppended(k)
 	if s.err != nil {
 		p.release()
+		if errors.Is(s.err, errMalformed) {
+			c.srv.metrics.refuse(refusedMalformed)
+		}
 		k.failure = errcode.InvalidRequest
 		k.drop()
 		return s.err
