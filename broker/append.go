@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"time"
 
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
@@ -32,6 +33,11 @@ type AppendResult struct {
 	Start      ids.Offset // log start offset
 	Records    int32
 	Duplicate  bool // the batch was written by an earlier send; offsets are that one's
+	// Hold is how long the tenant is over its publish budget with this batch, at most MaxPublishHold. The batch is written;
+	// the front end makes the publisher wait before the next.
+	Hold time.Duration
+
+	size int // of the batch as it is stored
 }
 
 // Append validates a batch and writes it as the shard's next records. It returns once the bytes are written, not committed:
@@ -52,10 +58,13 @@ func (s *Shard) Append(in AppendInput) (AppendResult, error) {
 	}
 	s.b.metrics.publishOK.Inc()
 	if !res.Duplicate {
-		size := float64(len(in.Records))
+		size := float64(res.size)
 		s.b.metrics.publishBytes.Add(size)
 		s.tenant.messages.Add(float64(res.Records))
 		s.tenant.bytes.Add(size)
+		if s.budget != nil {
+			res.Hold = s.budget.draw(res.size, int(res.Records))
+		}
 	}
 	return res, nil
 }
@@ -93,7 +102,7 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	}
 	out := AppendResult{
 		Base: res.Base, Next: res.Next, AppendTime: -1, Records: h.RecordCount, Duplicate: res.Duplicate,
-		Start: s.replica.Log().Bounds().Start,
+		Start: s.replica.Log().Bounds().Start, size: len(batch),
 	}
 	if cfg.LogAppendTime {
 		out.AppendTime = res.MaxTimestamp

@@ -27,6 +27,7 @@ type Broker struct {
 	logger   *zap.Logger
 	metrics  *metrics
 	registry *registry
+	quotas   *quotas
 
 	producerIDs producerIDs
 
@@ -48,6 +49,7 @@ func New(opts Options) (*Broker, error) {
 		logger:   opts.Logger.Named("broker"),
 		metrics:  newMetrics(opts.Registerer),
 		registry: newRegistry(),
+		quotas:   newQuotas(opts.Quotas, opts.Now),
 		applied:  opts.Metadata.Image(),
 		cancel:   func() {},
 	}, nil
@@ -138,6 +140,7 @@ func (b *Broker) OpenShard(t *cluster.Topic, partition int32) *Shard {
 
 func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
 	s := &Shard{id: id, b: b, tenant: b.metrics.tenant(t.Tenant)}
+	s.budget = b.quotas.of(t.Tenant, s.tenant.delayed)
 	s.topic.Store(t)
 	// The log reports to the replica, and the replica needs the log: reports come only after appends, and those only
 	// after this function returned.

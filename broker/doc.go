@@ -8,6 +8,7 @@
 //	registry.go     shard id -> open shard; opening on demand, once
 //	shard.go        Shard: reads, waits, bounds, look-ups
 //	append.go       Shard.Append: what happens to a batch before the replica takes it
+//	quota.go        publish budgets of tenants
 //	admin.go        creating, deleting and configuring topics; producer ids
 //	caller.go       who asks, and what they may do
 //	maintenance.go  the one loop of retention, roll by age, compaction
@@ -22,7 +23,7 @@
 // Locks: applyMu (one image applied at a time) before registry.mu before a shard's opening. No lock is held across a disk
 // read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken.
 //
-// Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7.
+// Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7, 4.11; security rules 9.
 //
 // Non-obvious:
 //   - files of a topic that no image knows are kept and reported, not removed: a lost metadata directory must not cost the

@@ -22,12 +22,13 @@ type metrics struct {
 	maintenanceFailures                      prometheus.Counter
 
 	messages, bytes *prometheus.CounterVec
+	throttled       *prometheus.CounterVec
 	overflow        prometheus.Counter
 	mu              sync.RWMutex
 	tenants         map[string]*tenantMetrics
 }
 
-type tenantMetrics struct{ messages, bytes prometheus.Counter }
+type tenantMetrics struct{ messages, bytes, delayed prometheus.Counter }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
@@ -69,6 +70,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "felix_tenant_published_bytes_total",
 			Help: "Bytes of batches admitted, by tenant, over all protocols.",
 		}, []string{"tenant"}),
+		throttled: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_tenant_publish_throttled_total",
+			Help: "Publishes over the tenant's budget, by what became of them; a batch is one.",
+		}, []string{"tenant", "action"}),
 		overflow: f.NewCounter(prometheus.CounterOpts{
 			Name: "felix_tenant_metrics_overflow_total",
 			Help: "Recordings made under the shared label because too many tenants have one of their own.",
@@ -95,7 +100,10 @@ func (m *metrics) tenant(name string) *tenantMetrics {
 		m.overflow.Inc()
 		label = overflowTenant
 	}
-	t = &tenantMetrics{messages: m.messages.WithLabelValues(label), bytes: m.bytes.WithLabelValues(label)}
+	t = &tenantMetrics{
+		messages: m.messages.WithLabelValues(label), bytes: m.bytes.WithLabelValues(label),
+		delayed: m.throttled.WithLabelValues(label, "delayed"),
+	}
 	if label == name {
 		m.tenants[name] = t
 	}

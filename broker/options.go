@@ -43,6 +43,8 @@ type Options struct {
 	AutoCreateNamespaces bool
 	// DefaultPartitions is what -1 stands for when a topic is created. Default 1.
 	DefaultPartitions int32
+	// Quotas limit what tenants publish on this node.
+	Quotas PublishQuotas
 
 	Logger     *zap.Logger
 	Registerer prometheus.Registerer // nil: no metrics
@@ -82,5 +84,5 @@ func (o Options) validate() error {
 	case o.MaxDecodedBytes < 0 || o.MaintenanceInterval < 0 || o.OpenWorkers < 0 || o.DefaultPartitions < 0:
 		return errors.New("broker: negative option")
 	}
-	return nil
+	return o.Quotas.validate()
 }

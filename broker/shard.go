@@ -30,6 +30,7 @@ type Shard struct {
 	topic   atomic.Pointer[cluster.Topic] // as of the newest applied image
 	replica *replica.Replica
 	tenant  *tenantMetrics
+	budget  *publishBudget // nil: nothing limits the tenant
 }
 
 // Bounds are the offsets of a shard at one moment: Start <= LastStable <= HighWatermark <= End.
