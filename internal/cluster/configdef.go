@@ -33,12 +33,10 @@ type Synonym struct {
 
 // ConfigDef is one row of the table of topic configurations.
 type ConfigDef struct {
-	Name      string
-	Type      ConfigType
-	Default   string // canonical text of the built-in default
-	Doc       string
-	Sensitive bool // never shown
-	Internal  bool // accepted, never listed
+	Name    string
+	Type    ConfigType
+	Default string // canonical text of the built-in default
+	Doc     string
 	// Synonyms are the broker configurations behind it, the strongest first. A topic's Kafka tools show them.
 	Synonyms []Synonym
 
