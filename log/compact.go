@@ -151,7 +151,7 @@ func (c *cleaner) scan(s *segment, visit visitor) error {
 	}
 	seen := newIndex()
 	return l.withFile(s, func(f fileIO) error {
-		_, bad, err := scanFile(f, segmentHeaderBytes, s.size.Load(), &ch, func(pos int64, h *recordbatch.Header, batch []byte) error {
+		_, bad, err := scanFile(f, s.size.Load(), &ch, func(pos int64, h *recordbatch.Header, batch []byte) error {
 			if err := c.wait(len(batch)); err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ func TestEpochTable(t *testing.T) {
 			t.Errorf("endOf(%d) = %d, %d, want %d, %d", tc.asked, e, off, tc.epoch, tc.offset)
 		}
 	}
-	if e, off := (epochTable)(nil).endOf(0, 0); e != -1 || off != -1 {
+	if e, off := epochTable(nil).endOf(0, 0); e != -1 || off != -1 {
 		t.Errorf("of an empty table: %d, %d", e, off)
 	}
 	changes := []struct {

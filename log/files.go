@@ -167,7 +167,7 @@ func (c *FileCache) closeIdle(h *handle) {
 // closeQuietly closes a file whose close error is of no interest: nothing is written by a close, and what was written is judged
 // by its sync.
 func closeQuietly(f vfs.File) {
-	_ = f.Close() //nolint:errcheck // see above
+	_ = f.Close()
 }
 
 // room refuses to open one more when even the overflow is used up, and has the syncer make room.

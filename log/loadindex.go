@@ -84,7 +84,7 @@ func (l *Log) rebuildIndex(s *segment) (*index, error) {
 	l.mu.Lock()
 	interval := int64(l.cfg.IndexIntervalBytes)
 	l.mu.Unlock()
-	good, bad, err := scanFile(f, segmentHeaderBytes, s.size.Load(), &c, func(pos int64, h *recordbatch.Header, batch []byte) error {
+	good, bad, err := scanFile(f, s.size.Load(), &c, func(pos int64, h *recordbatch.Header, batch []byte) error {
 		if e := v.epochs.at(ids.Offset(h.BaseOffset)); e != ids.NoEpoch && e != ids.LeaderEpoch(h.LeaderEpoch) {
 			return l.damageIn(s, pos, "%v", errEpochUnknown)
 		}

@@ -312,7 +312,7 @@ func (r *recovery) scan(f *found, s *segment, visit visitor) (*fault, error) {
 	defer file.Close()
 	s.idx.Store(newIndex())
 	r.chain.gaps = f.head.compacted
-	good, bad, err := scanFile(file, segmentHeaderBytes, f.size, &r.chain, func(pos int64, h *recordbatch.Header, batch []byte) error {
+	good, bad, err := scanFile(file, f.size, &r.chain, func(pos int64, h *recordbatch.Header, batch []byte) error {
 		s.note(pos, h, batch, r.interval)
 		r.epochs = r.epochs.with(ids.LeaderEpoch(h.LeaderEpoch), ids.Offset(h.BaseOffset))
 		if visit != nil {
@@ -323,7 +323,7 @@ func (r *recovery) scan(f *found, s *segment, visit visitor) (*fault, error) {
 	r.scanned += good
 	if bad == nil && err == nil && f.head.compacted {
 		if r.chain.next > f.head.through {
-			return &fault{pos: good, reason: errOffsetGap, suspect: good}, nil
+			return faultAt(good, errOffsetGap), nil
 		}
 		r.chain.next = f.head.through
 		s.setEnd(r.chain.next)
@@ -670,7 +670,7 @@ func (r *recovery) replayProducers(s *segment, from ids.Offset) error {
 	}
 	defer file.Close()
 	c := chain{next: s.base, epoch: ids.NoEpoch, gaps: s.compacted}
-	good, bad, err := scanFile(file, segmentHeaderBytes, s.size.Load(), &c, func(_ int64, h *recordbatch.Header, _ []byte) error {
+	good, bad, err := scanFile(file, s.size.Load(), &c, func(_ int64, h *recordbatch.Header, _ []byte) error {
 		if ids.Offset(h.BaseOffset) >= from && h.HasProducer() {
 			r.recovered.producers.append(h, ids.Offset(h.BaseOffset), r.now)
 		}

@@ -27,6 +27,9 @@ type fault struct {
 	suspect int64
 }
 
+// faultAt is a fault that shows where it is.
+func faultAt(pos int64, reason error) *fault { return &fault{pos: pos, reason: reason, suspect: pos} }
+
 // Reasons of faults beside those of the codec.
 var (
 	errOffsetGap    = errors.New("offset does not follow the one before")
@@ -65,13 +68,13 @@ func (c *chain) check(pos int64, h *recordbatch.Header) error {
 // visitor is called for each batch of a scan, in order. The bytes are valid during the call. An error ends the scan.
 type visitor func(pos int64, h *recordbatch.Header, batch []byte) error
 
-// scanFile reads the batches of f from one position to another, checks header, chain and checksum of each, and returns where the
-// good part ends. A fault is nil when that is at limit. err is about reading or comes from visit.
-func scanFile(f vfs.File, from, limit int64, c *chain, visit visitor) (good int64, bad *fault, err error) {
-	pooled := scanBuffers.Get().(*[scanBytes]byte) //nolint:errcheck,forcetypeassert // it holds nothing else
+// scanFile reads the batches of a segment's file up to limit, checks header, chain and checksum of each, and returns where the good
+// part ends. A fault is nil when that is at limit. err is about reading or comes from visit.
+func scanFile(f vfs.File, limit int64, c *chain, visit visitor) (good int64, bad *fault, err error) {
+	pooled := scanBuffers.Get().(*[scanBytes]byte)
 	defer scanBuffers.Put(pooled)
 	buffer := pooled[:]
-	pos := from // of the first unread batch
+	pos := int64(segmentHeaderBytes) // of the first unread batch
 	var window []byte
 	var h recordbatch.Header // one for all batches: visit makes it escape
 	for pos < limit {
@@ -116,11 +119,11 @@ func scanWindow(window []byte, pos, limit int64, c *chain, h *recordbatch.Header
 			return used, recordbatch.HeaderSize, nil, nil
 		}
 		if err != nil {
-			return used, 0, &fault{pos: at, reason: err, suspect: at}, nil
+			return used, 0, faultAt(at, err), nil
 		}
 		size := int64(h.Size())
 		if at+size > limit {
-			return used, 0, &fault{pos: at, reason: recordbatch.ErrShort, suspect: at}, nil
+			return used, 0, faultAt(at, recordbatch.ErrShort), nil
 		}
 		if size > int64(len(b)) {
 			return used, int(size), nil, nil

@@ -91,7 +91,7 @@ func (l *Log) takeSync(target ids.Offset) bool {
 		st.mu.Unlock()
 		return true
 	}
-	w := syncWaiters.Get().(*syncWaiter) //nolint:errcheck,forcetypeassert // it holds nothing else
+	w := syncWaiters.Get().(*syncWaiter)
 	w.target = target
 	st.waiting = append(st.waiting, w)
 	st.mu.Unlock()
@@ -188,7 +188,7 @@ func (l *Log) runSync() error {
 		return nil
 	}
 	began := time.Now()
-	err, failed := l.carryOut(&job)
+	failed, err := l.carryOut(&job)
 	l.shared.Metrics.SyncSeconds.Observe(time.Since(began).Seconds())
 
 	l.mu.Lock()
@@ -248,7 +248,7 @@ func (l *Log) planSyncLocked(job *syncJob) {
 
 // carryOut does the syncs, older segments first, so that what is durable never has a hole. failed tells a sync that failed from a
 // file that could not be opened.
-func (l *Log) carryOut(job *syncJob) (err error, failed bool) { //nolint:revive,staticcheck // the error is the result
+func (l *Log) carryOut(job *syncJob) (failed bool, err error) {
 	for _, s := range job.segments {
 		err := l.withFile(s, func(f fileIO) error {
 			err := f.Datasync()
@@ -259,12 +259,12 @@ func (l *Log) carryOut(job *syncJob) (err error, failed bool) { //nolint:revive,
 			continue // retention or a truncation was faster
 		}
 		if err != nil {
-			return fmt.Errorf("sync segment %d: %w", s.base, err), failed
+			return failed, fmt.Errorf("sync segment %d: %w", s.base, err)
 		}
 	}
 	if job.dir {
 		if err := l.shared.FS.SyncDir(l.dir); err != nil {
-			return err, true
+			return true, err
 		}
 	}
 	if job.madeDir != 0 {
@@ -273,11 +273,11 @@ func (l *Log) carryOut(job *syncJob) (err error, failed bool) { //nolint:revive,
 		for range 3 {
 			dir = path.Dir(dir)
 			if err := l.shared.dirs.sync(l.shared.FS, dir, job.madeDir); err != nil {
-				return err, true
+				return true, err
 			}
 		}
 	}
-	return nil, false
+	return false, nil
 }
 
 // isGone says that a segment is not in the log any more, and that this is not because the log was closed.

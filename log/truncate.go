@@ -86,7 +86,7 @@ func (l *Log) cutPoint(v *view, end ids.Offset) (journal.Mark, error) {
 	c := chain{next: s.base, epoch: ids.NoEpoch, gaps: s.compacted}
 	done := errors.New("found")
 	err := l.withFile(s, func(f fileIO) error {
-		_, bad, err := scanFile(f, segmentHeaderBytes, s.size.Load(), &c, func(pos int64, h *recordbatch.Header, batch []byte) error {
+		_, bad, err := scanFile(f, s.size.Load(), &c, func(pos int64, h *recordbatch.Header, batch []byte) error {
 			if ids.Offset(h.NextOffset()) > end {
 				return done
 			}

@@ -52,7 +52,7 @@ func (j *Journal) runLocked() {
 		taken = j.takeDirtyLocked(b)
 	}
 	j.mu.Unlock()
-	err, latch := j.write(b)
+	latch, err := j.write(b)
 	j.mu.Lock()
 	switch {
 	case err == nil:
@@ -112,7 +112,7 @@ func (j *Journal) restoreDirtyLocked(taken []*slot) {
 }
 
 // write writes a batch and syncs it if asked to. Called by whoever set busy. latch says that the error leaves the file in doubt.
-func (j *Journal) write(b *batch) (err error, latch bool) { //nolint:revive,staticcheck // the error is the first thing the caller asks for
+func (j *Journal) write(b *batch) (latch bool, err error) {
 	j.buf = j.buf[:0]
 	for _, r := range b.records {
 		r.synced = j.synced
@@ -121,29 +121,29 @@ func (j *Journal) write(b *batch) (err error, latch bool) { //nolint:revive,stat
 	if len(j.buf) > 0 {
 		if _, err := j.file.WriteAt(j.buf, j.size); err != nil {
 			if terr := j.file.Truncate(j.size); terr != nil {
-				return errors.Join(err, terr), true
+				return true, errors.Join(err, terr)
 			}
-			return err, false
+			return false, err
 		}
 		j.size += int64(len(j.buf))
 	}
 	if !b.sync || j.synced == j.size {
-		return nil, false
+		return false, nil
 	}
 	if err := j.file.Datasync(); err != nil {
-		return err, true
+		return true, err
 	}
 	j.synced = j.size
 	// The note makes later damage of what was just synced recognisable. It is not synced: the next sync will do.
 	j.buf = appendRecord(j.buf[:0], record{kind: kindSynced, synced: j.synced})
 	if _, err := j.file.WriteAt(j.buf, j.size); err != nil {
 		if terr := j.file.Truncate(j.size); terr != nil {
-			return errors.Join(err, terr), true
+			return true, errors.Join(err, terr)
 		}
-		return nil, false // the records are durable; only their note is missing
+		return false, nil // the records are durable; only their note is missing
 	}
 	j.size += int64(len(j.buf))
-	return nil, false
+	return false, nil
 }
 
 // checkpoint writes the whole state as a new file and makes it the journal. Called by whoever set busy, or before anybody else
