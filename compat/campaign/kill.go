@@ -24,7 +24,13 @@ const (
 	startLimit    = 60 * time.Second
 	// startKillShare is how often a restart is killed too, before the one that counts.
 	startKillShare = 0.2
+	// loadBytes is about what all producers together send in a second.
+	loadBytes = 12 << 20
 )
+
+// loadSizes are the record sizes that topics take turns with: many records a batch, a few, and batches of many pages, whose write a
+// kill may cut short.
+var loadSizes = []int{300, 4000, 60000}
 
 // exit codes of `felix log verify`
 const (
@@ -130,7 +136,13 @@ func (k *killCampaign) newTopic(ctx context.Context) error {
 // startLoad lets the fleet loose on the present topic under new names.
 func (k *killCampaign) startLoad(ctx context.Context) error {
 	k.state.Generation++
-	err := k.fleet.start(ctx, k.server.Addr(), k.state.Topic, killPartitions, k.state.Generation, k.o.rate, k.o.size, k.check)
+	size := k.o.size
+	if size == 0 {
+		size = loadSizes[(k.o.seed+uint64(k.state.Generation))%uint64(len(loadSizes))]
+	}
+	rate := min(k.o.rate, loadBytes/len(k.fleet.clients)/size)
+	fmt.Printf("%s: %d producers, %d records of %d bytes a second each\n", k.state.Topic, len(k.fleet.clients), rate, size)
+	err := k.fleet.start(ctx, k.server.Addr(), k.state.Topic, killPartitions, k.state.Generation, rate, size, k.check)
 	if err != nil {
 		return err
 	}

@@ -90,8 +90,9 @@ func newTopic(t *testing.T, partitions int32, configs map[string]string) string 
 	t.Helper()
 	name := fmt.Sprintf("clients.t%d-%s", topics.Add(1), strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())))
 	call(t, client(t, "franz-go"), agent.Request{Op: agent.OpCreate, Topic: name, Partitions: partitions, Config: configs})
+	adm := kadm.NewClient(dial(t))
 	eventually(t, 10*time.Second, "all partitions of "+name+" have a leader", func() bool {
-		offsets, err := kadm.NewClient(dial(t)).ListEndOffsets(t.Context(), name)
+		offsets, err := adm.ListEndOffsets(t.Context(), name)
 		return err == nil && offsets.Error() == nil && len(offsets[name]) == int(partitions)
 	})
 	return name

@@ -28,7 +28,12 @@ const batchHeader = 61
 // stored fetches a partition raw, from an offset to its end, and checks each batch's CRC.
 func stored(t *testing.T, topic string, partition int32, from int64) []storedBatch {
 	t.Helper()
-	cl := dial(t)
+	// Closed here and not with the test: a case may look again and again.
+	cl, err := kgo.NewClient(kgo.SeedBrokers(suite.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
 	meta, err := kadm.NewClient(cl).Metadata(t.Context(), topic)
 	if err != nil {
 		t.Fatal(err)
