@@ -13,8 +13,11 @@ while IFS= read -r file; do
     [[ "$dir $target" =~ $only ]] || continue
     total=$((total + 1))
     printf '== %s %s (%s)\n' "$dir" "$target" "$duration"
-    if ! "$go" test -tags invariants -run '^$' -fuzz "^$target\$" -fuzztime "$duration" "$dir"; then
+    status=0
+    "$go" test -tags invariants -run '^$' -fuzz "^$target\$" -fuzztime "$duration" "$dir" || status=$?
+    if [ "$status" -ne 0 ]; then
       failed=$((failed + 1))
+      printf '== %s %s failed with status %d\n' "$dir" "$target" "$status"
     fi
   done < <(sed -nE 's/^func (Fuzz[A-Za-z0-9_]+)\(f \*testing\.F\).*/\1/p' "$file")
 done < <(git ls-files --cached --others --exclude-standard '*_test.go' ':!compat' | sort)
