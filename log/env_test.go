@@ -44,6 +44,9 @@ func withConfig(change func(*Config)) setup { return func(e *env) { change(&e.co
 
 func withShared(change func(*Shared)) setup { return func(e *env) { change(e.shared) } }
 
+// testMetrics are shared by all tests: making them takes longer than most of what they measure.
+var testMetrics = NewMetrics(nil)
+
 const (
 	testData = "data"
 	testDir  = "data/shards/topic/0"
@@ -76,8 +79,9 @@ func tryEnv(t testing.TB, fsys vfs.FS, setups ...setup) (*env, error) {
 	e.config = Config{SegmentBytes: 1 << 20, RetentionBytes: -1, RetentionAge: -1, Delete: true, IndexIntervalBytes: 256}
 	e.shared = &Shared{
 		FS: fsys, Pool: pool, Journal: j, Syncer: NewSyncer(SyncPeriodic, time.Hour, 1),
-		Tail: NewTailCache(-1, pool, nil), // readers go to the files unless a test says otherwise
-		Now:  func() time.Time { return e.now },
+		Tail:    NewTailCache(-1, pool, testMetrics), // readers go to the files unless a test says otherwise
+		Metrics: testMetrics,
+		Now:     func() time.Time { return e.now },
 	}
 	for _, s := range setups {
 		s(e)
