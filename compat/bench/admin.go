@@ -9,8 +9,8 @@ import (
 	"github.com/felixlog/felix/compat/bench/internal/rawkafka"
 )
 
-// waitLed waits until Metadata shows a leader for every partition of a topic.
-func waitLed(ctx context.Context, addr, topic string, partitions int) error {
+// waitLed waits until Metadata shows a leader for all partitions of some topics together.
+func waitLed(ctx context.Context, addr string, topics []string, partitions int) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	var conn *rawkafka.Conn
@@ -21,7 +21,7 @@ func waitLed(ctx context.Context, addr, topic string, partitions int) error {
 	}()
 	last := errors.New("not asked yet")
 	for {
-		ok, n, err := led(addr, &conn, topic)
+		ok, n, err := led(addr, &conn, topics)
 		if ok && n == partitions {
 			return nil
 		}
@@ -30,20 +30,20 @@ func waitLed(ctx context.Context, addr, topic string, partitions int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d partitions of %s have a leader: %w (last error: %w)", n, partitions, topic, ctx.Err(), last)
+			return fmt.Errorf("%d of %d partitions have a leader: %w (last error: %w)", n, partitions, ctx.Err(), last)
 		case <-tick.C:
 		}
 	}
 }
 
 // led asks once, over a connection that it opens when there is none and drops when it fails.
-func led(addr string, conn **rawkafka.Conn, topic string) (ok bool, partitions int, err error) {
+func led(addr string, conn **rawkafka.Conn, topics []string) (ok bool, partitions int, err error) {
 	if *conn == nil {
 		if *conn, err = rawkafka.Dial(addr, time.Second); err != nil {
 			return false, 0, err
 		}
 	}
-	m, err := (*conn).Metadata(topic, 10*time.Second)
+	m, err := (*conn).Metadata(topics, 10*time.Second)
 	if err != nil {
 		_ = (*conn).Close()
 		*conn = nil

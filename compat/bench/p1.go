@@ -92,7 +92,7 @@ func (b *bench) produceSub(ctx context.Context, s *report.Sub, spec load.Spec) e
 func (b *bench) produceTrial(ctx context.Context, k server.Kind, spec load.Spec, fsync string) (f report.Figures, err error) {
 	cfg := server.Config{Kind: k, Fsync: fsync, Partitions: spec.Partitions}
 	err = b.withServer(ctx, cfg, func(srv *server.Server) error {
-		if err := b.createTopic(ctx, srv, spec.Topic, spec.Partitions, topicConfigs(k, fsync == "on_commit")); err != nil {
+		if err := b.createTopics(ctx, srv, spec.TopicNames(), spec.Partitions, topicConfigs(k, fsync == "on_commit")); err != nil {
 			return err
 		}
 		res, err := b.load(ctx, srv, spec)
@@ -101,7 +101,7 @@ func (b *bench) produceTrial(ctx context.Context, k server.Kind, spec load.Spec,
 		}
 		f = throughput(res)
 		quantiles(f, "", res.Ack)
-		return b.checkRecords(ctx, srv, spec.Topic, res.AllRecords)
+		return b.checkRecords(ctx, srv, res.AllRecords, spec.TopicNames()...)
 	})
 	return f, err
 }

@@ -92,7 +92,7 @@ func (b *bench) fill(ctx context.Context, k server.Kind, partitions int, bytes i
 			d.bytes += res.Bytes
 			settle()
 		}
-		return b.checkRecords(ctx, srv, topic, d.bytes/1024)
+		return b.checkRecords(ctx, srv, d.bytes/1024, topic)
 	})
 	return d, err
 }

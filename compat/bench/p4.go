@@ -64,7 +64,7 @@ func (b *bench) latencyTrial(ctx context.Context, k server.Kind, rate float64, f
 		f = throughput(res)
 		quantiles(f, "end ", res.End)
 		quantiles(f, "ack ", res.Ack)
-		return b.checkRecords(ctx, srv, topic, res.AllRecords)
+		return b.checkRecords(ctx, srv, res.AllRecords, topic)
 	})
 	return f, err
 }

@@ -62,7 +62,7 @@ func (b *bench) steadyTrial(ctx context.Context, k server.Kind) (f report.Figure
 			f["RSS first third MiB"] = mean(res.RSS[:(n+2)/3]) / mib
 			f["RSS last third MiB"] = mean(res.RSS[n-(n+2)/3:]) / mib
 		}
-		return b.checkRecords(ctx, srv, topic, res.AllRecords)
+		return b.checkRecords(ctx, srv, res.AllRecords, topic)
 	})
 	return f, err
 }

@@ -69,9 +69,10 @@ func producerOpts(spec *Spec, w *wire) ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// spreader returns the function that chooses the partition of a producer's n-th record; nil leaves the choice to the client.
+// spreader returns the function that chooses the partition of a producer's n-th record; nil leaves the choice to the client. With
+// several topics, partition p of topic t is t*Partitions + p.
 func spreader(spec *Spec, producer int) func(n int64) int32 {
-	parts := int64(spec.Partitions)
+	parts := int64(spec.Partitions) * int64(max(spec.Topics, 1))
 	switch spec.Spread {
 	case "own":
 		p := int32(int64(producer) % parts)

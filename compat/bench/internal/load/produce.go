@@ -36,15 +36,16 @@ func (p *franzProducer) done(_ *kgo.Record, err error) {
 }
 
 // send produces values until limit bytes are sent or until is past, then waits for the acknowledgements.
-func (p *franzProducer) send(ctx context.Context, topic string, values [][]byte, limit int64, until time.Time) (records int64, err error) {
+func (p *franzProducer) send(ctx context.Context, topics []string, partitions int, values [][]byte, limit int64, until time.Time) (records int64, err error) {
 	size := int64(len(values[0]))
 	for records*size < limit && (until.IsZero() || time.Now().Before(until)) {
 		recs := make([]kgo.Record, slab)
 		for i := range recs {
 			r := &recs[i]
-			r.Topic, r.Value = topic, values[int(p.n)%len(values)]
+			r.Topic, r.Value = topics[0], values[int(p.n)%len(values)]
 			if p.choose != nil {
-				r.Partition = p.choose(p.n)
+				at := int(p.choose(p.n))
+				r.Topic, r.Partition = topics[at/partitions], int32(at%partitions)
 			}
 			p.n++
 			p.cl.Produce(ctx, r, p.done)
@@ -83,9 +84,10 @@ func runProduce(ctx context.Context, spec *Spec, out io.Writer) (*Result, error)
 		}
 		producers[i] = &franzProducer{cl: cl, choose: spreader(spec, i)}
 	}
+	topics := spec.TopicNames()
 	part := func(bytes int64, seconds float64) (int64, error) {
 		return eachProducer(producers, func(p *franzProducer) (int64, error) {
-			return p.send(ctx, spec.Topic, values, bytes/int64(len(producers)), deadline(seconds))
+			return p.send(ctx, topics, spec.Partitions, values, bytes/int64(len(producers)), deadline(seconds))
 		})
 	}
 	if spec.WarmBytes > 0 {

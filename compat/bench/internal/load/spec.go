@@ -4,6 +4,7 @@
 package load
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/felixlog/felix/compat/bench/internal/disk"
@@ -28,7 +29,9 @@ type Spec struct {
 	// ServerPID is the process whose processor time is read.
 	ServerPID int    `json:"server_pid"`
 	Topic     string `json:"topic"`
-	// Partitions of Topic.
+	// Topics, if above 1, spreads a Produce load in turn over that many topics: see TopicNames.
+	Topics int `json:"topics,omitempty"`
+	// Partitions of each topic.
 	Partitions  int    `json:"partitions"`
 	RecordBytes int    `json:"record_bytes"`
 	Codec       string `json:"codec"` // none or lz4
@@ -54,6 +57,18 @@ type Spec struct {
 	// Files are the data files that Cold evicts, and SideTopic takes its producer's records.
 	Files     []disk.File `json:"files,omitempty"`
 	SideTopic string      `json:"side_topic"`
+}
+
+// TopicNames are the topics of a load: Topic itself, or Topic with numbers when there are several.
+func (s *Spec) TopicNames() []string {
+	if s.Topics <= 1 {
+		return []string{s.Topic}
+	}
+	names := make([]string, s.Topics)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%03d", s.Topic, i)
+	}
+	return names
 }
 
 // Quantiles are latencies in milliseconds.

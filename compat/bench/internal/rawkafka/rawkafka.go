@@ -94,12 +94,12 @@ func (c *Conn) ApiVersions(timeout time.Duration) error {
 	return nil
 }
 
-// Metadata asks for one topic, or for the brokers alone when topic is empty, without creating anything.
-func (c *Conn) Metadata(topic string, timeout time.Duration) (*kmsg.MetadataResponse, error) {
+// Metadata asks for topics, or for the brokers alone when there are none, without creating anything.
+func (c *Conn) Metadata(topics []string, timeout time.Duration) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Version = 8
 	req.Topics = []kmsg.MetadataRequestTopic{}
-	if topic != "" {
+	for _, topic := range topics {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = kmsg.StringPtr(topic)
 		req.Topics = append(req.Topics, t)

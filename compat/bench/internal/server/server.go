@@ -177,7 +177,7 @@ func (s *Server) probe() error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	m, err := c.Metadata("", 5*time.Second)
+	m, err := c.Metadata(nil, 5*time.Second)
 	if err != nil {
 		return err
 	}
