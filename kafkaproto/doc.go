@@ -9,7 +9,8 @@
 //	reader.go        primitives of the wire, bounded; guard.go: what a body may ask for before kmsg decodes it
 //	versions.go      failure kind, API and version to wire code
 //	convert.go       topic names to namespaces and streams, and back
-//	sasl.go metadata.go produce.go fetch*.go …: one file an API, which opens with the versions served
+//	fetch_wait.go    fetches that wait; fetch_session.go: incremental ones; produce_stream.go: large produces, while they arrive
+//	sasl.go metadata.go produce.go fetch.go …: one file an API, which opens with the versions served
 //
 // # How a request goes
 //
