@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,7 +129,7 @@ func addSettingFlags(flags *pflag.FlagSet) {
 		if s.Flag == "" {
 			continue
 		}
-		usage := s.Doc
+		usage := strings.ReplaceAll(s.Doc, "`", "") // in a flag's usage a backquoted word would name its value
 		if s.Default != "" {
 			usage += " Default " + s.Default + "."
 		}

@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/felixlog/felix/broker"
+)
 
 // Config is what a node runs with, after flags, environment, file and defaults were put together and checked. Load makes it; every
 // field has a row in the table of settings.go, which is where names, defaults and bounds are written.
@@ -24,6 +28,7 @@ type Config struct {
 
 	Kafka   KafkaConfig
 	TLS     TLSConfig
+	Quotas  broker.PublishQuotas
 	Storage StorageConfig
 
 	// Reserved listeners: accepted, checked and reported, and not served before the parts behind them exist.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -44,7 +45,7 @@ const (
 
 // settings is the table. Its order is the order of docs/configuration.md and of --print-config.
 func settings() []setting {
-	return append(append(append(processSettings(), kafkaSettings()...), tlsSettings()...), storageSettings()...)
+	return slices.Concat(processSettings(), kafkaSettings(), tlsSettings(), quotaSettings(), storageSettings())
 }
 
 func processSettings() []setting {
@@ -119,12 +120,12 @@ func processSettings() []setting {
 			},
 		},
 		{
-			Key: "quic_bind", Env: "FELIX_QUIC_BIND", Flag: "native-listen", Kind: "addr", Default: "127.0.0.1:5000",
+			Key: "quic_bind", Env: "FELIX_QUIC_BIND", Flag: "native-listen", Kind: "addr", Default: "",
 			Doc:  "Native listener (UDP). Reserved: this release accepts the setting and does not serve it.",
 			bind: func(c *Config) binding { return addrOf(&c.NativeListen) },
 		},
 		{
-			Key: "api_bind", Env: "FELIX_CONTROLPLANE_BIND", Flag: "api-listen", Kind: "addr", Default: "127.0.0.1:8443",
+			Key: "api_bind", Env: "FELIX_CONTROLPLANE_BIND", Flag: "api-listen", Kind: "addr", Default: "",
 			Doc:  "Control-plane API (HTTP). Reserved: this release accepts the setting and does not serve it.",
 			bind: func(c *Config) binding { return addrOf(&c.APIListen) },
 		},

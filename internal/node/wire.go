@@ -169,6 +169,7 @@ func (n *Node) openBroker(self ids.BrokerID, now func() time.Time) error {
 		OpenWorkers:          n.config.Storage.OpenParallel,
 		AutoCreateNamespaces: true, // a single node
 		DefaultPartitions:    int32(n.config.Kafka.DefaultPartitions),
+		Quotas:               n.config.Quotas,
 		Logger:               n.parts, Registerer: n.registry, Now: now,
 	})
 	if err != nil {
