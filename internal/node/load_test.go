@@ -161,6 +161,16 @@ func TestLoadRefuses(t *testing.T) {
 		{"per_ip_over_total", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_MAX_CONNECTIONS=5", "FELIX_KAFKA_MAX_CONNECTIONS_PER_IP=6", login}}, "never apply"},
 		{"request_over_budget", Sources{Environ: []string{"FELIX_MEMORY_BUDGET_BYTES=32MiB"}}, "never be admitted"},
 		{"tenant_twice", Sources{Environ: []string{"FELIX_KAFKA_SASL_PLAIN_USERS=a:b,a:c"}}, "appears twice"},
+		{"quota_twice", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1:0,b:0:0,a:2:0"}}, `tenant "a" appears twice`},
+		{"quota_fields", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1"}}, "an entry is tenant:bytes:records"},
+		{"quota_empty_entry", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1:1,"}}, "an entry is tenant:bytes:records"},
+		{"quota_tenant", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=:1:1"}}, "name is empty"},
+		{"quota_bytes", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1MB:1"}}, "number of bytes"},
+		{"quota_records", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1:many"}}, "not a whole number"},
+		{"quota_negative", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1:-1"}}, "negative"},
+		{"quota_rate_negative", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_MSGS_PER_SEC=-1"}}, "outside"},
+		{"quota_rate", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_MSGS_PER_SEC=1MiB"}}, "not a whole number"},
+		{"quota_burst", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_BURST_MS=0"}}, "outside"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
