@@ -24,6 +24,8 @@ const (
 	startLimit    = 60 * time.Second
 	// startKillShare is how often a restart is killed too, before the one that counts.
 	startKillShare = 0.2
+	// cleanShare is how often a round begins with a clean restart: the kill then meets what a clean stop left behind.
+	cleanShare = 0.15
 	// loadBytes is about what all producers together send in a second.
 	loadBytes = 12 << 20
 )
@@ -185,6 +187,13 @@ func (k *killCampaign) round(ctx context.Context) error {
 		return fmt.Errorf("the server had ended by itself: %w", err)
 	}
 	ackedBefore := t.Acks
+	during := ""
+	if random.Float64() < cleanShare {
+		if err := k.restartCleanly(ctx); err != nil {
+			return err
+		}
+		during = ", after a clean restart"
+	}
 	if err := k.server.Kill9(); err != nil {
 		return err
 	}
@@ -194,7 +203,6 @@ func (k *killCampaign) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	during := ""
 	for random.Float64() < startKillShare && t.Kills < k.o.rounds {
 		killed, after, err := k.killWhileStarting(ctx, random)
 		if err != nil {
@@ -227,6 +235,49 @@ func (k *killCampaign) round(ctx context.Context) error {
 		return errViolated
 	}
 	return nil
+}
+
+// restartCleanly stops the server as an operator does, under load, and starts it again. What it left must need no repair.
+func (k *killCampaign) restartCleanly(ctx context.Context) error {
+	if err := k.stopCleanly(); err != nil {
+		return fmt.Errorf("clean stop: %w", err)
+	}
+	if k.o.verify && k.server.Kind() == peer.Felix {
+		code, out, _, err := verifyLog(ctx, k.server.DataDir())
+		if err != nil || code != verifyClean {
+			return fmt.Errorf("felix log verify after a clean stop: exit %d, %w\n%s", code, err, out)
+		}
+	}
+	startCtx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := k.server.Restart(startCtx); err != nil {
+		return fmt.Errorf("restart after a clean stop: %w", err)
+	}
+	k.state.Totals.CleanStops++
+	return k.fleet.awaitProgress(ctx, k.fleet.counts(), progressLimit)
+}
+
+// stopCleanly sends SIGTERM and waits. The peer's own Stop would give its directory up.
+func (k *killCampaign) stopCleanly() error {
+	pid := k.server.PID()
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(startLimit)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// The peer waits for its child, so a process that has ended is gone and no zombie.
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+			return k.server.Kill9() // the peer forgets the process
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return fmt.Errorf("process %d did not end within %v of SIGTERM", pid, startLimit)
+		}
+	}
 }
 
 // count takes the checker's counts into the totals.

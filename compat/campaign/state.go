@@ -13,6 +13,7 @@ import (
 type totals struct {
 	Kills      int   `json:"kills"`       // all SIGKILLs
 	StartKills int   `json:"start_kills"` // of them, while the server started
+	CleanStops int   `json:"clean_stops"` // restarts without a kill, under load
 	Acks       int64 `json:"acks"`
 	Records    int64 `json:"records"`  // read and checked
 	Clean      int   `json:"clean"`    // offline verdicts: nothing to repair
@@ -22,8 +23,8 @@ type totals struct {
 }
 
 func (t totals) String() string {
-	return fmt.Sprintf("%d kills (%d while starting), %d acknowledged, %d read, log verify %d clean %d to repair, slowest start %v, %d topics",
-		t.Kills, t.StartKills, t.Acks, t.Records, t.Clean, t.Repaired, time.Duration(t.SlowestMS)*time.Millisecond, t.Topics)
+	return fmt.Sprintf("%d kills (%d while starting), %d clean restarts, %d acknowledged, %d read, log verify %d clean %d to repair, slowest start %v, %d topics",
+		t.Kills, t.StartKills, t.CleanStops, t.Acks, t.Records, t.Clean, t.Repaired, time.Duration(t.SlowestMS)*time.Millisecond, t.Topics)
 }
 
 // state is what an interrupted kill campaign leaves for the next run: enough to check the log from where the last check ended.
