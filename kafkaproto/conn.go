@@ -171,6 +171,7 @@ func (c *conn) handleWhole(size int) error {
 // waitTurn waits until another request may be read: not muted, and not too much unanswered or unwritten.
 func (c *conn) waitTurn() error {
 	if !c.mutedTil.IsZero() {
+		c.uncork() // who is held for long is told so at once
 		if d := time.Until(c.mutedTil); d > 0 && !c.srv.rest(d) {
 			return ErrServerClosed
 		}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -128,6 +129,7 @@ type fakeShard struct {
 	batches []fakeBatch
 	waiters map[*broker.Waiter]struct{}
 	commit  bool // the high watermark follows the end
+	hold    time.Duration
 	err     error
 }
 
@@ -135,6 +137,13 @@ type fakeBatch struct {
 	base, next ids.Offset
 	data       []byte
 	ref        *buf.Ref
+}
+
+// set changes how the shard behaves.
+func (s *fakeShard) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
 }
 
 func (s *fakeShard) CheckEpoch(known ids.LeaderEpoch) error {
@@ -163,7 +172,7 @@ func (s *fakeShard) Append(in broker.AppendInput) (broker.AppendResult, error) {
 	binary.BigEndian.PutUint64(b, uint64(base))
 	s.end += ids.Offset(binary.BigEndian.Uint32(b[23:])) + 1
 	s.batches = append(s.batches, fakeBatch{base, s.end, b, in.Owner.Retain()})
-	res := broker.AppendResult{Base: base, Next: s.end, AppendTime: -1, Start: s.start, Records: int32(s.end - base)}
+	res := broker.AppendResult{Base: base, Next: s.end, AppendTime: -1, Start: s.start, Records: int32(s.end - base), Hold: s.hold}
 	var ready []*broker.Waiter
 	if s.commit {
 		ready = s.commitLocked(s.end)

@@ -24,8 +24,6 @@ type Options struct {
 	Verifier Verifier
 	// Anonymous is whom connections without SASL speak for; nil makes every connection authenticate first.
 	Anonymous *Caller
-	// Quota limits what tenants produce; nil does not.
-	Quota Quota
 	// TLSConfig makes every connection TLS; nil means plaintext.
 	TLSConfig *tls.Config
 

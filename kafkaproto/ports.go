@@ -28,14 +28,6 @@ type Verifier interface {
 	VerifyPlain(ctx context.Context, user, password string) (Identity, error)
 }
 
-// Quota is asked after a produce request has been written, and decides how long its connection is to be held. Implementations are
-// safe for concurrent use and do not wait.
-type Quota interface {
-	// Produced takes what a tenant has written in one request from its budget. The result is how long the tenant is over it, 0 when
-	// it is not; the client is told to wait that long, and nothing is read from its connection meanwhile (KIP-124).
-	Produced(tenant string, bytes, records int) time.Duration
-}
-
 // shard is what produce and fetch ask of one shard; *broker.Shard is the one in production.
 type shard interface {
 	CheckEpoch(known ids.LeaderEpoch) error

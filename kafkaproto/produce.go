@@ -48,7 +48,8 @@ type produce struct {
 	timeout     time.Duration
 	view        *cluster.Image
 	failure     errcode.Kind
-	throttle    int32 // throttle_time_ms
+	hold        time.Duration // the longest of what was appended
+	throttle    int32         // throttle_time_ms
 
 	topics []produceTopic
 	parts  []producePart // of all topics, in order
@@ -243,14 +244,13 @@ func (p *produce) appendPart(part *producePart, topic *cluster.Topic, records []
 	default:
 		p.appended += int(part.res.Records)
 		p.bytes += len(records)
+		p.hold = max(p.hold, part.res.Hold)
 	}
 }
 
-// countAppended charges the tenant and the metrics with what was appended.
+// countAppended holds the connection of a tenant that is over its budget, whatever the acks, and counts what was appended.
 func (p *produce) countAppended(c *call) {
-	if q := p.srv.opts.Quota; q != nil && p.appended > 0 {
-		p.throttle = c.throttle(q.Produced(c.caller().Tenant, p.bytes, p.appended))
-	}
+	p.throttle = c.throttle(p.hold)
 	m := p.srv.metrics
 	m.produceRecords.Add(float64(p.appended))
 	m.produceBytes.Add(float64(p.bytes))
@@ -431,7 +431,7 @@ func (p *produce) release() {
 	clear(p.topics)
 	p.topics, p.parts, p.names = p.topics[:0], p.parts[:0], p.names[:0]
 	p.srv, p.conn, p.slot, p.view = nil, nil, nil, nil
-	p.failure, p.throttle, p.left, p.answered = errcode.OK, 0, 0, false
+	p.failure, p.hold, p.throttle, p.left, p.answered = errcode.OK, 0, 0, 0, false
 	p.appended, p.duplicates, p.bytes = 0, 0, 0
 	produces.Put(p)
 }

@@ -236,40 +236,6 @@ func TestProduceWaitDoesNotStopReading(t *testing.T) {
 	}
 }
 
-// fakeQuota holds every request for as long as it says.
-type fakeQuota time.Duration
-
-func (q fakeQuota) Produced(tenant string, bytes, records int) time.Duration {
-	if tenant != testTenant || bytes < 61 || records != 1 {
-		return 0
-	}
-	return time.Duration(q)
-}
-
-func TestProduceThrottled(t *testing.T) { // case 37, row 100
-	h := newHarness(t, func(o *Options) { o.Quota = fakeQuota(60 * time.Millisecond) })
-	topic := h.node.add("default", "a", 1)
-	c := h.dial()
-	for _, acks := range []int16{-1, 0} {
-		req := produceRequestFor("a", 0, makeBatch(t, 1, nil))
-		req.Acks = acks
-		began := time.Now()
-		id := c.send(req)
-		if acks != 0 {
-			if resp := c.receive(req, id).(*kmsg.ProduceResponse); resp.ThrottleMillis != 60 {
-				t.Errorf("throttle_time_ms %d, want 60", resp.ThrottleMillis)
-			}
-		}
-		c.ask(kmsg.NewPtrMetadataRequest())
-		if took := time.Since(began); took < 60*time.Millisecond {
-			t.Errorf("acks %d: the next request is answered after %v", acks, took)
-		}
-	}
-	if got := h.node.shard(topic, 0).Bounds().End; got != 2 {
-		t.Errorf("log end %d, want 2: what is over the quota is written", got)
-	}
-}
-
 func TestAbandonedProduceLeavesNothing(t *testing.T) {
 	h := newHarness(t, nil)
 	topic := h.node.add("default", "a", 1)

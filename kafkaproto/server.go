@@ -36,6 +36,8 @@ type Server struct {
 
 	// life ends when Close is over or begins to force connections shut: handlers that wait stop waiting.
 	life *lifetime
+	// serving ends when Close has told every connection: readers that rest stop resting.
+	serving *lifetime
 
 	closing atomic.Bool // no new connections, no new requests
 	wg      sync.WaitGroup
@@ -72,6 +74,7 @@ func newServer(opts Options, n node) (*Server, error) {
 		answers:   newBudget(opts.MemoryBudgetBytes / 2),
 		sessions:  newFetchSessions(opts.MaxFetchSessions, opts.Now),
 		life:      newLifetime(),
+		serving:   newLifetime(),
 		listeners: map[net.Listener]struct{}{},
 		byAddress: map[netip.Addr]int{},
 	}
@@ -121,14 +124,14 @@ func isTemporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// rest waits for d, or reports false when the server is being closed.
+// rest waits for d, or reports false when the server is being closed and every connection knows.
 func (s *Server) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return !s.closing.Load()
-	case <-s.life.Done():
+		return true
+	case <-s.serving.Done():
 		return false
 	}
 }
@@ -220,6 +223,7 @@ func (s *Server) Close(ctx context.Context) error {
 	for _, c := range all {
 		c.endSoon()
 	}
+	s.serving.end()
 	done := make(chan struct{})
 	var waiter sync.WaitGroup
 	waiter.Go(func() {
