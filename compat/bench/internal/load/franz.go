@@ -32,7 +32,7 @@ func (w *wire) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, n int, _, _ time.Dura
 func producerOpts(spec *Spec, w *wire) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(spec.Broker), kgo.WithHooks(w), kgo.ProducerLinger(time.Duration(spec.LingerMS) * time.Millisecond),
-		kgo.RecordRetries(10), kgo.RequestTimeoutOverhead(30 * time.Second), kgo.ProduceRequestTimeout(30 * time.Second),
+		kgo.RecordDeliveryTimeout(time.Minute), kgo.RequestTimeoutOverhead(30 * time.Second), kgo.ProduceRequestTimeout(30 * time.Second),
 		kgo.Dialer((&net.Dialer{Timeout: 10 * time.Second}).DialContext),
 	}
 	switch spec.Acks {
