@@ -68,6 +68,16 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+func TestTLSWithoutHandshake(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.TLSConfig, o.AuthTimeout = selfSigned(t), 50*time.Millisecond })
+	h.dial().wantClosed()
+	c := h.dial()
+	c.nc = tls.Client(c.nc, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the certificate is the test's own
+	c.ask(kmsg.NewPtrMetadataRequest())
+	time.Sleep(60 * time.Millisecond)
+	c.ask(kmsg.NewPtrMetadataRequest())
+}
+
 func TestTLSToPlaintext(t *testing.T) { // row 77
 	h := newHarness(t, nil)
 	c := h.dial()

@@ -1,6 +1,7 @@
 package kafkaproto
 
 import (
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -33,6 +34,7 @@ var (
 	// errQuiet says that nothing arrived for settleTime and the reader should go on with a fresh stack.
 	errQuiet     = errors.New("quiet")
 	errFrameSize = errors.New("frame size out of range")
+	errHandshake = errors.New("the TLS handshake failed")
 )
 
 // readBuffer is what one read of the socket fills. A connection has one only while it has unread bytes.
@@ -50,6 +52,8 @@ type input struct {
 	fn  func(fd uintptr) bool // read, as RawConn wants it
 	n   int                   // result of the present read
 	err error
+
+	shaken bool // the TLS handshake is done
 
 	mark int // SO_RCVLOWAT as set; 0: never
 
@@ -149,6 +153,12 @@ func (in *input) readOnce() (int, error) {
 
 // readStream is readOnce over TLS, where waiting means sitting in Read: with a few bytes on the stack until there is something.
 func (in *input) readStream() (int, error) {
+	if !in.shaken {
+		if err := in.c.shakeHands(); err != nil {
+			return 0, err
+		}
+		in.shaken = true
+	}
 	if in.into != nil || in.ahead != nil {
 		target := in.into
 		if target == nil {
@@ -167,6 +177,30 @@ func (in *input) readStream() (int, error) {
 		in.r, in.w = 0, copy(in.ahead.b[:], first[:n])
 	}
 	return n, endOf(n, err)
+}
+
+// shakeHands does the TLS handshake within the time to authenticate. A handshake that has failed for a deadline stays failed, so it
+// must not meet the reader's ticks.
+func (c *conn) shakeHands() error {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	c.armed = c.started.Add(c.srv.opts.AuthTimeout)
+	if err := t.SetDeadline(c.armed); err != nil {
+		return err
+	}
+	if c.ending.Load() {
+		return errEnd
+	}
+	if err := t.HandshakeContext(c.srv.life); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.ending.Load() {
+			c.srv.metrics.refuse(refusedAuthTimeout)
+			return errAuthTimeout
+		}
+		return errHandshake
+	}
+	return t.SetWriteDeadline(time.Time{})
 }
 
 func endOf(n int, err error) error {
