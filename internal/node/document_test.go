@@ -21,8 +21,11 @@ func settingsMarkdown() string {
 		title string
 		table []setting
 	}{
-		{"Process", processSettings()}, {"Kafka listener", kafkaSettings()}, {"TLS", tlsSettings()},
-		{"Publish quotas", quotaSettings()}, {"Storage", storageSettings()},
+		{"Process", processSettings()},
+		{"Kafka listener", kafkaSettings()},
+		{"TLS", tlsSettings()},
+		{"Publish quotas", quotaSettings()},
+		{"Storage", storageSettings()},
 	}
 	cell := func(s string) string {
 		if s == "" {
