@@ -113,12 +113,12 @@ func (b *Broker) Shard(t *cluster.Topic, partition int32) (*Shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, b.catchUp(s, t)
+	return s, b.catchUp(t)
 }
 
 // catchUp closes the gap between a look-up in an image and the end of an opening: the topic may have changed or gone
 // meanwhile, and the image that said so may have been applied before the shard stood in the registry.
-func (b *Broker) catchUp(s *Shard, opened *cluster.Topic) error {
+func (b *Broker) catchUp(opened *cluster.Topic) error {
 	now := b.Image().TopicByID(opened.ID)
 	if now == opened {
 		return nil
@@ -291,7 +291,7 @@ func (b *Broker) openFound(ctx context.Context) error {
 			opened++
 			g.Go(func() error {
 				// A shard that fails to open is reported by open and answered with its error; it holds up no other.
-				_, _ = b.Shard(t, int32(n)) //nolint:errcheck // reported where it happens
+				_, _ = b.Shard(t, int32(n))
 				return nil
 			})
 		}

@@ -39,8 +39,8 @@ func (r *registry) get(id ids.ShardID) *Shard {
 	return row.shards[id.Partition].Load()
 }
 
-// open returns the shard, running make for it unless it is open or being opened by somebody else.
-func (r *registry) open(id ids.ShardID, partitions int, make func() (*Shard, error)) (*Shard, error) {
+// open returns the shard, running create for it unless it is open or being opened by somebody else.
+func (r *registry) open(id ids.ShardID, partitions int, create func() (*Shard, error)) (*Shard, error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -57,11 +57,11 @@ func (r *registry) open(id ids.ShardID, partitions int, make func() (*Shard, err
 		<-o.done
 		return o.shard, o.err
 	}
-	o := &opening{done: newDone()}
+	o := &opening{done: make(chan struct{})}
 	r.opening[id] = o
 	r.mu.Unlock()
 
-	o.shard, o.err = make()
+	o.shard, o.err = create()
 
 	r.mu.Lock()
 	if o.err == nil {
@@ -72,8 +72,6 @@ func (r *registry) open(id ids.ShardID, partitions int, make func() (*Shard, err
 	close(o.done)
 	return o.shard, o.err
 }
-
-func newDone() chan struct{} { return make(chan struct{}) }
 
 func (r *registry) rowLocked(id ids.ShardID, partitions int) *topicRow {
 	need := max(partitions, int(id.Partition)+1)
