@@ -81,7 +81,10 @@ func runKill(ctx context.Context, o options) (verdict, error) {
 // prepare opens a new campaign, or the one that was interrupted.
 func (k *killCampaign) prepare(ctx context.Context) error {
 	k.check = newChecker()
-	id := commit()
+	id, err := serverVersion()
+	if err != nil {
+		return err
+	}
 	s, c, err := loadState(k.dir, id)
 	if err != nil {
 		return err

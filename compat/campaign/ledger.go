@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,32 +15,36 @@ import (
 const ledgerHead = `# Campaigns
 
 Long runs of ` + "`make campaign`" + ` against real processes; compat/campaign says what each kind does and checks. A row a run; the rows of a
-kind add up. The commit is the server's; + marks a tree with changes of its own.
+kind add up. The commit is what the server was built from.
 
 | date | kind | commit | seed | counts | verdict |
 |---|---|---|---|---|---|
 `
 
-// commit names the tree that is tested.
-func commit() string {
-	root := filepath.Join(peer.ModuleDir(), "..")
-	out, err := exec.Command("git", "-C", root, "rev-parse", "--short=10", "HEAD").Output()
+// serverVersion is what the binary under test says of itself: the commit that it was built from, with a mark if the tree had changes.
+func serverVersion() (string, error) {
+	if os.Getenv("PEER") == string(peer.Kafka) {
+		return "kafka", nil
+	}
+	out, err := exec.Command(felixBinary(), "--version").Output()
 	if err != nil {
-		return "unknown"
+		return "", fmt.Errorf("%s --version: %w", felixBinary(), err)
 	}
-	id := strings.TrimSpace(string(out))
-	// Only what goes into the server counts: documents and tests do not change it.
-	changed, err := exec.Command("git", "-C", root, "status", "--porcelain", "--untracked-files=no", "--", ":!docs", ":!compat").Output()
-	if err == nil && len(changed) > 0 {
-		id += "+"
+	words := strings.Fields(string(out))
+	if len(words) == 0 {
+		return "", errors.New("felix --version says nothing")
 	}
-	return id
+	return words[len(words)-1], nil
 }
 
 // appendLedger adds the campaign's row.
 func appendLedger(o options, v verdict) error {
 	if o.ledger == "" || os.Getenv("PEER") == string(peer.Kafka) {
 		return nil
+	}
+	version, err := serverVersion()
+	if err != nil {
+		return err
 	}
 	f, err := os.OpenFile(o.ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -60,7 +63,7 @@ func appendLedger(o options, v verdict) error {
 		first, _, _ := strings.Cut(v.violations[0], "\n")
 		outcome = fmt.Sprintf("**%d violations**: %s", len(v.violations), strings.ReplaceAll(first, "|", "/"))
 	}
-	text += fmt.Sprintf("| %s | %s | %s | %d | %s | %s |\n", time.Now().UTC().Format("2006-01-02 15:04"), o.kind, commit(), o.seed, v.counts, outcome)
+	text += fmt.Sprintf("| %s | %s | %s | %d | %s | %s |\n", time.Now().UTC().Format("2006-01-02 15:04"), o.kind, version, o.seed, v.counts, outcome)
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }
