@@ -103,15 +103,27 @@ func (n *Node) drainKafka(ctx context.Context, hurry <-chan struct{}, budget tim
 	n.wg.Go(func() { done <- n.kafka.Close(ctx) })
 	t := time.NewTimer(budget)
 	defer t.Stop()
+	tell := time.NewTicker(progressEvery)
+	defer tell.Stop()
+	began := time.Now()
 	var err error
-	select {
-	case err = <-done:
-	case <-t.C:
-		cancel(errDrainDeadline)
-		err = <-done
-	case <-hurry:
-		cancel(errHurry)
-		err = <-done
+wait:
+	for {
+		select {
+		case err = <-done:
+			break wait
+		case <-t.C:
+			cancel(errDrainDeadline)
+			err = <-done
+			break wait
+		case <-hurry:
+			cancel(errHurry)
+			err = <-done
+			break wait
+		case <-tell.C:
+			n.logger.Info("still waiting for Kafka requests to be answered", zap.Float64("connections", n.gauge("felix_kafka_connections")),
+				zap.Duration("waited", time.Since(began).Round(time.Second)))
+		}
 	}
 	if err == nil {
 		return nil
@@ -119,6 +131,20 @@ func (n *Node) drainKafka(ctx context.Context, hurry <-chan struct{}, budget tim
 	n.metrics.drainForced.WithLabelValues(subsystemKafka).Inc()
 	n.logger.Warn("Kafka connections cut off", zap.Error(err))
 	return errors.Join(ErrForced, err)
+}
+
+// gauge reads one of the process's own gauges; -1 when there is none of that name.
+func (n *Node) gauge(name string) float64 {
+	families, err := n.registry.Gather()
+	if err != nil {
+		return -1
+	}
+	for _, f := range families {
+		if f.GetName() == name && len(f.GetMetric()) == 1 {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
 }
 
 var (

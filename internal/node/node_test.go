@@ -336,6 +336,7 @@ func TestSecondSignalForcesTheDrain(t *testing.T) {
 	stuffAnswers(t, conn)
 	p.signal(t)
 	p.waitLine(t, "waiting for Kafka requests to be answered")
+	p.waitLine(t, `still waiting for Kafka requests to be answered","connections":1`)
 	p.signal(t)
 	p.waitLine(t, "stopped by force")
 	if status := p.wait(t); status != exitFailure {
