@@ -235,3 +235,32 @@ func BenchmarkOpenSmallLogs(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkAppendManyLogs appends 64 KiB batches, another log each time, under periodic syncs. The bytes are to be compared with those
+// of BenchmarkAppend.
+func BenchmarkAppendManyLogs(b *testing.B) {
+	const logs = 10_000
+	e := newDiskEnv(b, SyncPeriodic)
+	root := b.TempDir()
+	all := make([]*Log, logs)
+	for i := range all {
+		all[i] = e.openAt(fmt.Sprintf("%s/x/%d", root, i), int32(i))
+	}
+	batch, h := sized(b, 64<<10)
+	owner := buf.Wrap(batch)
+	b.SetBytes(int64(len(batch)))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if _, err := all[i%logs].Append(AppendInput{Batch: batch, Header: h, Owner: owner}); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+	b.StopTimer()
+	for _, l := range all {
+		if err := l.Close(false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -58,6 +58,8 @@
 //     to those who have the file open.
 //   - Small batches are copied into an arena for the hot tail. Keeping their request's buffer instead would hold a megabyte for a
 //     hundred bytes.
+//   - A thousand syncs of a thousand files are a thousand commits of the file system's journal, and every append waits for each.
+//     With many dirty logs the periodic pass syncs the file system once instead; if that fails, each log asks for itself.
 //   - A snapshot of the producers is taken at the roll, under the lock, and written later: by then the producers have moved on.
 //   - TruncateTo makes the state anew with the code of recovery, so there is one way to get from files to state.
 package log

@@ -17,14 +17,14 @@ const (
 	defaultMaxFiles = 4096
 	// minMaxFiles is the least bound: below it every read would open a file.
 	minMaxFiles = 16
-	// overflowFactor times the bound is where opening stops: files that are pinned until their sync cannot be closed.
+	// overflowFactor times the bound is where opening stops: files that are being used cannot be closed.
 	overflowFactor = 2
 	// evictionSteps bounds the search for a file to close.
 	evictionSteps = 64
 )
 
 // errTooManyFiles is returned when every open file is in use and the bound is exceeded.
-var errTooManyFiles = errcode.New(errcode.Overloaded, "log: too many open segment files wait for a sync")
+var errTooManyFiles = errcode.New(errcode.Overloaded, "log: too many segment files are in use")
 
 // FileCache bounds the open segment files of a node. A handle that nobody uses may be closed at any time and is opened again on
 // use. Safe for concurrent use.
@@ -35,6 +35,8 @@ type FileCache struct {
 	pressure func()
 
 	opening [16]sync.Mutex // by handle, so that a file is opened once; held across the open call and nothing else
+
+	pinned atomic.Int64 // handles that stay open until their bytes are synced
 
 	mu   sync.Mutex
 	ring []*handle // open handles, visited in a circle
@@ -111,6 +113,22 @@ func (c *FileCache) adopt(h *handle, f vfs.File) {
 	h.file = f
 	h.refs.Store(refsIdle + 1)
 	c.insert(h)
+}
+
+// pin keeps an open handle open until unpin, if there is room for that: at most half the files may be pinned. It reports whether it
+// did.
+func (c *FileCache) pin(h *handle) bool {
+	if c.pinned.Add(1) > int64(c.limit/2) || !h.tryAcquire() {
+		c.pinned.Add(-1)
+		return false
+	}
+	return true
+}
+
+// unpin undoes pin.
+func (c *FileCache) unpin(h *handle) {
+	c.pinned.Add(-1)
+	c.release(h)
 }
 
 // release gives back what acquire or adopt gave.

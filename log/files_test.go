@@ -76,36 +76,54 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPinnedFilesOverflow: files with unsynced bytes stay open; beyond the overflow an append is refused, and a sync makes room.
-func TestPinnedFilesOverflow(t *testing.T) {
+// TestPinnedFiles: files with unsynced bytes stay open while there is room; more dirty logs than files are no reason to refuse any.
+func TestPinnedFiles(t *testing.T) {
 	fs := &countingFS{FS: vfs.NewMem()}
 	e := newEnv(t, fs, withShared(func(s *Shared) { s.Files = NewFileCache(minMaxFiles, nil) }))
 	var all []*Log
-	refused := 0
+	pinned := 0
 	for i := range int32(3 * minMaxFiles) {
 		l := e.openAt(fmt.Sprint("data/shards/topic/", i), i)
 		all = append(all, l)
-		if _, err := l.Append(spec{}.input(t)); err != nil {
-			if errcode.Of(err) != errcode.Overloaded {
-				t.Fatal(err)
-			}
-			refused++
+		mustAppend(t, l, spec{})
+		if l.pinned != nil {
+			pinned++
 		}
 	}
-	if want := 3*minMaxFiles - overflowFactor*minMaxFiles; refused != want {
-		t.Errorf("%d appends were refused, want %d", refused, want)
-	}
-	select {
-	case <-e.shared.Syncer.now:
-	default:
-		t.Error("the syncer was not told")
+	if pinned != minMaxFiles/2 || fs.most.Load() > minMaxFiles+4 {
+		t.Errorf("%d files are pinned, up to %d were open", pinned, fs.most.Load())
 	}
 	e.shared.Syncer.syncDirty()
-	for _, l := range all {
-		mustAppend(t, l, spec{})
-		if err := l.Sync(); err != nil {
-			t.Fatal(err)
+	for i, l := range all {
+		if l.pinned != nil || l.Bounds().DurableEnd != 1 {
+			t.Errorf("log %d: pinned %v, %+v", i, l.pinned != nil, l.Bounds())
 		}
+	}
+	if n := e.shared.Files.pinned.Load(); n != 0 {
+		t.Errorf("%d files are pinned after the sync", n)
+	}
+}
+
+// TestFilesInUse: when all files are in use, opening another is refused, the syncer is told, and a release makes room.
+func TestFilesInUse(t *testing.T) {
+	disk := vfs.NewMem()
+	told := 0
+	c := NewFileCache(minMaxFiles, nil)
+	c.pressure = func() { told++ }
+	handles := make([]handle, overflowFactor*minMaxFiles+1)
+	for i := range handles {
+		writeBack(t, disk, offsetName("", ids.Offset(i), segmentSuffix), nil)
+		_, err := c.acquire(&handles[i], disk, "", ids.Offset(i))
+		if last := i == len(handles)-1; last != errors.Is(err, errTooManyFiles) {
+			t.Fatalf("file %d: %v", i, err)
+		}
+	}
+	if told == 0 {
+		t.Error("the syncer was not told")
+	}
+	c.release(&handles[0])
+	if _, err := c.acquire(&handles[len(handles)-1], disk, "", ids.Offset(len(handles)-1)); err != nil {
+		t.Errorf("after a release: %v", err)
 	}
 }
 

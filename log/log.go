@@ -246,7 +246,7 @@ func (l *Log) shut() bool {
 	l.bytes = 0
 	l.mu.Unlock()
 	if pinned != nil {
-		l.shared.Files.release(&pinned.h)
+		l.shared.Files.unpin(&pinned.h)
 	}
 	for _, s := range v.segments {
 		l.shared.Files.retire(&s.h)

@@ -138,19 +138,29 @@ func (l *Log) waitSyncs() {
 	l.endSync()
 }
 
-// syncInBackground syncs what is written and finishes sealed segments, on a goroutine of the syncer.
-func (l *Log) syncInBackground() {
+// beginBackground makes a goroutine of the syncer the one who syncs, unless somebody does: then it is done again afterwards.
+func (l *Log) beginBackground() bool {
 	st := &l.sync
 	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.queued = false
 	if st.running {
 		st.again = true
-		st.mu.Unlock()
-		return
+		return false
 	}
 	st.running = true
-	st.mu.Unlock()
-	err := l.runSync()
+	return true
+}
+
+// syncInBackground syncs what is written and finishes sealed segments, on a goroutine of the syncer.
+func (l *Log) syncInBackground() {
+	if l.beginBackground() {
+		l.endBackground(l.runSync())
+	}
+}
+
+// endBackground ends what beginBackground began.
+func (l *Log) endBackground(err error) {
 	l.endSync()
 	if err == nil {
 		err = l.sealPending()
@@ -170,37 +180,52 @@ type syncJob struct {
 	madeDir  uint64
 	appends  int64
 	bytes    int64
+
+	// Room for what nearly every job has.
+	segmentRoom [2]*segment
+	sizeRoom    [2]int64
 }
+
+// empty says that there is nothing to sync.
+func (j *syncJob) empty() bool { return len(j.segments) == 0 && !j.dir && j.madeDir == 0 }
 
 // runSync syncs what is written now. The caller is the one who syncs.
 func (l *Log) runSync() error {
-	var segments [4]*segment
-	var sizes [4]int64
-	job := syncJob{segments: segments[:0], sizes: sizes[:0]}
-	l.mu.Lock()
-	if err := l.usableLocked(); err != nil {
-		l.mu.Unlock()
+	var job syncJob
+	if err := l.planSync(&job); err != nil || job.empty() {
 		return err
-	}
-	l.planSyncLocked(&job)
-	l.mu.Unlock()
-	if len(job.segments) == 0 && !job.dir && job.madeDir == 0 {
-		return nil
 	}
 	began := time.Now()
 	failed, err := l.carryOut(&job)
 	l.shared.Metrics.SyncSeconds.Observe(time.Since(began).Seconds())
+	return l.settle(&job, failed, err)
+}
 
+// planSync finds out what there is to sync.
+func (l *Log) planSync(job *syncJob) error {
+	job.segments, job.sizes = job.segmentRoom[:0], job.sizeRoom[:0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usableLocked(); err != nil {
+		return err
+	}
+	l.planSyncLocked(job)
+	return nil
+}
+
+// settle takes note of how a sync went, and reports it.
+func (l *Log) settle(job *syncJob, failed bool, err error) error {
 	l.mu.Lock()
 	var moved bool
 	switch {
 	case err == nil:
-		moved = l.syncedLocked(&job)
+		moved = l.syncedLocked(job)
 	case failed:
 		l.shared.Metrics.SyncFailures.Inc()
 		l.logger().Error("sync failed: the log is stopped", zap.Int64("durable_end", l.durable.Load()), zap.Error(err))
 		err = l.failLocked(err)
 	default: // a file could not be opened: nothing is known to be lost, and the next interval tries again
+		l.dirtyDir = l.dirtyDir || job.dir
 		l.markDirtyLocked()
 	}
 	report := l.onDurable != nil && l.appended && (moved || failed)
@@ -214,7 +239,7 @@ func (l *Log) runSync() error {
 	durable := ids.Offset(l.durable.Load())
 	l.mu.Unlock()
 	if unpin != nil {
-		l.shared.Files.release(&unpin.h)
+		l.shared.Files.unpin(&unpin.h)
 	}
 	if report {
 		if failed {
@@ -321,14 +346,15 @@ func (l *Log) syncedLocked(job *syncJob) bool {
 	return moved
 }
 
-// markDirtyLocked tells the syncer that there is something to sync, once, and keeps the file open that was written to: an error
-// that the disk reports later belongs to those who had it open.
+// markDirtyLocked tells the syncer that there is something to sync, once, and keeps the file open that was written to, if there is
+// room: an error that the disk meets later belongs to those who had it open. (Linux also tells whoever opens the file next, as
+// long as it remembers the file.)
 func (l *Log) markDirtyLocked() {
 	if l.dirty || l.shared.Syncer.mode != SyncPeriodic || l.closed {
 		return
 	}
 	l.dirty = true
-	if l.pinned == nil && l.active != nil && l.active.h.tryAcquire() {
+	if l.pinned == nil && l.active != nil && l.shared.Files.pin(&l.active.h) {
 		l.pinned = l.active
 	}
 	l.shared.Syncer.markDirty(l)

@@ -356,3 +356,101 @@ func TestSyncModeNames(t *testing.T) {
 		t.Error("names a mode that is none")
 	}
 }
+
+// manyDirty makes more dirty logs than are synced one by one.
+func manyDirty(t *testing.T, e *env) []*Log {
+	t.Helper()
+	var all []*Log
+	for i := range int32(wholeFrom + 5) {
+		l := e.openAt(fmt.Sprint("data/shards/topic/", i), i)
+		mustAppend(t, l, spec{})
+		all = append(all, l)
+	}
+	e.shared.Syncer.syncDirty() // the first time they are synced each by itself, and the file system is opened
+	for _, l := range all {
+		mustAppend(t, l, spec{})
+	}
+	return all
+}
+
+// TestManyLogsAreSyncedAsOne: thousands of dirty logs cost one sync of the file system, and survive like any.
+func TestManyLogsAreSyncedAsOne(t *testing.T) {
+	mem := vfs.NewMem()
+	e := newEnv(t, mem)
+	all := manyDirty(t, e)
+	// One more that somebody syncs just then is left to him.
+	busy := e.openAt("data/shards/topic/999", 999)
+	mustAppend(t, busy, spec{})
+	busy.sync.running = true
+	var wholes, files int
+	mem.SetHook(func(op vfs.Op) {
+		switch {
+		case op.Kind == vfs.OpSyncWhole:
+			wholes++
+		case logSync(op):
+			files++
+		}
+	})
+	e.shared.Syncer.syncDirty()
+	mem.SetHook(nil)
+	if wholes != 1 || files != 0 {
+		t.Errorf("%d syncs of everything, %d of files", wholes, files)
+	}
+	if !busy.sync.again {
+		t.Error("the busy log is not synced again")
+	}
+	busy.sync.running = false
+	if err := e.journal.WriteMarks(); err != nil {
+		t.Fatal(err)
+	}
+	image := mem.CrashImage(rand.New(rand.NewPCG(8, 8)))
+	after := newEnv(t, image)
+	for i, l := range all {
+		if b := l.Bounds(); b.DurableEnd != 2 {
+			t.Errorf("log %d: %+v", i, b)
+		}
+		l := after.openAt(fmt.Sprint("data/shards/topic/", i), int32(i))
+		if got := mustReadAll(t, l, 0); len(got) != 2 {
+			t.Errorf("log %d: %d batches after a crash", i, len(got))
+		}
+	}
+	e.shared.Syncer.Close()
+}
+
+// TestFailedSyncOfEverything: each log is asked for itself then. Those without an error go on, those with one stop.
+func TestFailedSyncOfEverything(t *testing.T) {
+	disk := vfs.NewFault(vfs.NewMem())
+	e := newEnv(t, disk)
+	all := manyDirty(t, e)
+	bad := "data/shards/topic/7/00000000000000000000.log"
+	disk.Add(vfs.Rule{Match: func(op vfs.Op) bool { return op.Kind == vfs.OpSyncWhole }, Nth: 1, Err: syscall.EIO})
+	disk.Add(vfs.Rule{Match: func(op vfs.Op) bool { return logSync(op) && op.Path == bad }, Err: syscall.EIO})
+	e.shared.Syncer.syncDirty()
+	for i, l := range all {
+		_, err := l.Append(spec{}.input(t))
+		if (i == 7) != errors.Is(err, ErrFailed) {
+			t.Errorf("log %d: %v", i, err)
+		}
+		if b := l.Bounds(); (i == 7) != (b.DurableEnd != 2) {
+			t.Errorf("log %d: %+v", i, b)
+		}
+		if l.sync.running {
+			t.Errorf("log %d: somebody still syncs", i)
+		}
+	}
+}
+
+// TestNoSyncOfEverything: where there is no such call, logs are synced one by one.
+func TestNoSyncOfEverything(t *testing.T) {
+	e := newEnv(t, &countingFS{FS: vfs.NewMem()})
+	all := manyDirty(t, e)
+	e.shared.Syncer.syncDirty()
+	for i, l := range all {
+		if b := l.Bounds(); b.DurableEnd != 2 {
+			t.Errorf("log %d: %+v", i, b)
+		}
+	}
+	if e.shared.Syncer.whole != nil || !e.shared.Syncer.noWhole {
+		t.Error("something was opened")
+	}
+}

@@ -1,16 +1,21 @@
 package log
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/felixlog/felix/internal/vfs"
 )
 
 const (
 	// defaultSyncInterval is the period of SyncPeriodic, and of writing marks in every mode.
 	defaultSyncInterval = 250 * time.Millisecond
+	// wholeFrom is how many dirty logs make one sync of the file system cheaper than theirs, even if others write to it too.
+	wholeFrom = 64
 	// defaultSyncWorkers is how many logs are synced at the same time.
 	defaultSyncWorkers = 4
 )
@@ -35,6 +40,10 @@ type Syncer struct {
 	armed   bool   // the interval runs, or is about to
 	started bool
 	closing bool
+
+	// Of the goroutine that runs the passes.
+	whole   vfs.Whole // the file system, once many logs were dirty at once
+	noWhole bool      // it cannot be synced as a whole
 }
 
 // NewSyncer returns a syncer; Start starts it. interval 0 chooses 250 ms, workers 0 chooses 4.
@@ -90,6 +99,9 @@ func (s *Syncer) Close() {
 	s.work.Broadcast()
 	s.mu.Unlock()
 	s.wg.Wait()
+	if s.whole != nil {
+		_ = s.whole.Close() //nolint:errcheck // nothing is written by it
+	}
 }
 
 // markDirty has a log synced when the interval ends.
@@ -157,7 +169,7 @@ func (s *Syncer) runInterval() {
 	}
 }
 
-// syncDirty syncs what is dirty, several logs at a time, and writes the marks.
+// syncDirty syncs what is dirty and writes the marks.
 func (s *Syncer) syncDirty() {
 	s.mu.Lock()
 	list := s.dirty
@@ -168,19 +180,84 @@ func (s *Syncer) syncDirty() {
 	if shared == nil {
 		return
 	}
+	if len(list) < wholeFrom || !s.syncWhole(shared, list) {
+		s.inParallel(len(list), func(i int) { list[i].syncInBackground() })
+	}
+	if err := shared.Journal.WriteMarks(); err != nil {
+		shared.Logger.Named("log").Warn("durable marks are not written", zap.Error(err))
+	}
+}
+
+// inParallel calls do for 0 to n-1, several at a time.
+func (s *Syncer) inParallel(n int, do func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(s.workers, len(list)) {
+	for range min(s.workers, n) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
-				list[i].syncInBackground()
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
 			}
 		})
 	}
 	wg.Wait()
-	if err := shared.Journal.WriteMarks(); err != nil {
-		shared.Logger.Named("log").Warn("durable marks are not written", zap.Error(err))
+}
+
+// syncWhole syncs many logs by one sync of the file system. Thousands of syncs of a file each are a commit of the file system's
+// journal each, which everybody who writes waits for. It reports false if that cannot be done here.
+//
+// When it fails the kernel does not say for which file, so each log syncs its own then, and those that had an error are told.
+func (s *Syncer) syncWhole(shared *Shared, list []*Log) bool {
+	fresh := s.whole == nil && !s.noWhole
+	if fresh {
+		s.openWhole(shared, list[0].dir)
 	}
+	if fresh || s.whole == nil {
+		return false // errors are told from the opening on, so it counts from the next pass
+	}
+	jobs := make([]syncJob, 0, len(list))
+	logs := make([]*Log, 0, len(list))
+	for _, l := range list {
+		if !l.beginBackground() {
+			continue
+		}
+		jobs = append(jobs, syncJob{}) // within the room, so that the slices inside stay valid
+		if err := l.planSync(&jobs[len(jobs)-1]); err != nil {
+			jobs = jobs[:len(jobs)-1]
+			l.endBackground(err)
+			continue
+		}
+		logs = append(logs, l)
+	}
+	began := time.Now()
+	err := s.whole.Sync()
+	shared.Metrics.SyncSeconds.Observe(time.Since(began).Seconds())
+	if err == nil {
+		for i, l := range logs {
+			l.endBackground(l.settle(&jobs[i], false, nil))
+		}
+		return true
+	}
+	shared.Logger.Named("log").Warn("sync of the file system failed, each log is synced by itself", zap.Error(err))
+	s.inParallel(len(logs), func(i int) {
+		failed, err := logs[i].carryOut(&jobs[i])
+		logs[i].endBackground(logs[i].settle(&jobs[i], failed, err))
+	})
+	return true
+}
+
+// openWhole opens the file system of the logs, if it can be synced as a whole.
+func (s *Syncer) openWhole(shared *Shared, dir string) {
+	fs, ok := shared.FS.(vfs.WholeFS)
+	if !ok {
+		s.noWhole = true
+		return
+	}
+	w, err := fs.OpenWhole(dir)
+	if err != nil {
+		s.noWhole = errors.Is(err, vfs.ErrNotWhole)
+		return
+	}
+	s.whole = w
 }
 
 // runWorker syncs the logs that are asked for.

@@ -21,6 +21,8 @@ const (
 	OpSync
 	OpDatasync
 	OpPreallocate
+	OpOpenWhole
+	OpSyncWhole
 )
 
 var opNames = [...]string{
@@ -41,7 +43,7 @@ func (k OpKind) String() string {
 // find another disk than before. Opening counts, since it can create or empty a file.
 func (k OpKind) Mutates() bool {
 	switch k {
-	case OpOpen, OpRemove, OpRemoveAll, OpRename, OpMkdirAll, OpSyncDir, OpWrite, OpTruncate, OpSync, OpDatasync:
+	case OpOpen, OpRemove, OpRemoveAll, OpRename, OpMkdirAll, OpSyncDir, OpWrite, OpTruncate, OpSync, OpDatasync, OpSyncWhole:
 		return true
 	default:
 		return false
