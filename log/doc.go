@@ -3,12 +3,13 @@
 //
 // # What is where
 //
-//   - log.go, append.go, read.go, times.go, truncate.go: what callers do. options.go, config.go: what they say first.
+//   - log.go, append.go, read.go, blocks.go, times.go, truncate.go: what callers do. options.go, config.go: what they say first.
 //   - segment.go, index.go, indexfile.go, loadindex.go: one file of batches and its sparse index. epochs.go: the leader-epoch table.
 //     producers.go, snapshot.go: the state of idempotent producers.
-//   - recover.go, scan.go: what files add up to; they only read. repair.go carries out what recovery decided. inspect.go shows it.
+//   - recover.go, recoverscan.go, recoverjudge.go, recoverproducers.go, scan.go: what files add up to; they only read. repair.go
+//     carries out what recovery decided. inspect.go shows it.
 //   - sync.go: how one log is synced. syncer.go: who does it, for all logs. seal.go: what a rolled segment gets. dirs.go: directories.
-//   - retention.go, compact.go, offsetmap.go: Maintain. files.go: open files. tail.go: the hot tail in memory.
+//   - retention.go, compact.go, compactwriter.go, offsetmap.go, pace.go: Maintain. files.go: open files. tail.go: the hot tail.
 //
 // FORMAT.md draws the files. Package journal keeps what is not in the segments.
 //
@@ -60,6 +61,8 @@
 //     hundred bytes.
 //   - A thousand syncs of a thousand files are a thousand commits of the file system's journal, and every append waits for each.
 //     With many dirty logs the periodic pass syncs the file system once instead; if that fails, each log asks for itself.
-//   - A snapshot of the producers is taken at the roll, under the lock, and written later: by then the producers have moved on.
+//   - A snapshot of the producers is taken at the roll, under the lock, and written later: by then the producers have moved on. None is
+//     taken at a clean close: the active segment is scanned at the next start anyway, and ten thousand logs would be ten thousand files.
+//   - A compaction has the turn for as long as it takes, so the syncer must not wait for it: sealInBackground.
 //   - TruncateTo makes the state anew with the code of recovery, so there is one way to get from files to state.
 package log

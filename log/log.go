@@ -40,6 +40,7 @@ type Bounds struct {
 type view struct {
 	segments []*segment // by base offset, never empty once written; the last is active
 	epochs   epochTable
+	sealed   int64 // bytes of all but the last segment
 }
 
 // find returns the number of the segment that holds off, or would.
@@ -131,8 +132,9 @@ func (l *Log) Bounds() Bounds {
 		Epoch:      v.epochs.latest(),
 	}
 	b.NeverWritten = b.End == 0
-	for _, s := range v.segments {
-		b.SizeBytes += s.size.Load()
+	b.SizeBytes = v.sealed
+	if n := len(v.segments); n > 0 {
+		b.SizeBytes += v.segments[n-1].size.Load()
 	}
 	return b
 }
@@ -196,7 +198,11 @@ func (l *Log) failLocked(err error) error {
 
 // publishLocked makes a new list of segments visible to readers.
 func (l *Log) publishLocked(segments []*segment, epochs epochTable) {
-	l.view.Store(&view{segments: segments, epochs: epochs})
+	v := &view{segments: segments, epochs: epochs}
+	for _, s := range segments[:max(0, len(segments)-1)] {
+		v.sealed += s.size.Load()
+	}
+	l.view.Store(v)
 }
 
 // withFile runs use with the file of a segment.

@@ -52,9 +52,11 @@ func (l *Log) Maintain(ctx context.Context) (MaintainResult, error) {
 		return res, err
 	}
 	if cfg.Compact {
-		err = l.compact(ctx, &cfg, now, &res)
+		if err := l.compact(ctx, &cfg, now, &res); err != nil {
+			return res, err
+		}
 	}
-	return res, err
+	return res, l.sealInTurn() // of what was rolled meanwhile
 }
 
 // rollAgedLocked rolls the active segment if it has been active for too long, or if all it holds has expired and could go.

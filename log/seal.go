@@ -22,14 +22,31 @@ type pendingSeal struct {
 // sealPending writes index and snapshot of the segments that were rolled and are synced by now. Without space it leaves them for
 // later: the index stays in memory, and recovery can do without the files.
 func (l *Log) sealPending() error {
-	l.mu.Lock()
-	idle := len(l.seals) == 0 || l.usableLocked() != nil
-	l.mu.Unlock()
-	if idle {
+	if !l.hasSeals() {
 		return nil
 	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
+	return l.sealInTurn()
+}
+
+// sealInBackground is sealPending for the syncer: if somebody has the turn, perhaps a compaction for minutes, it leaves the work to him.
+func (l *Log) sealInBackground() error {
+	if !l.hasSeals() || !l.turn.TryLock() {
+		return nil
+	}
+	defer l.turn.Unlock()
+	return l.sealInTurn()
+}
+
+func (l *Log) hasSeals() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.seals) > 0 && l.usableLocked() == nil
+}
+
+// sealInTurn does the work of sealPending. The caller has the turn.
+func (l *Log) sealInTurn() error {
 	for {
 		l.mu.Lock()
 		if err := l.usableLocked(); err != nil {
@@ -64,6 +81,10 @@ func (l *Log) seal(p *pendingSeal, epochs epochTable) error {
 	}
 	if err := l.writeIndex(p.segment, epochs); err != nil {
 		return err
+	}
+	if size := p.segment.size.Load(); p.segment.reserved > size {
+		// Gives back what was reserved behind the end. A failure costs space, and retention gives that back too.
+		_ = l.withFile(p.segment, func(f fileIO) error { return f.Truncate(size) })
 	}
 	if err := l.syncDir(); err != nil {
 		return err

@@ -163,7 +163,7 @@ func (l *Log) syncInBackground() {
 func (l *Log) endBackground(err error) {
 	l.endSync()
 	if err == nil {
-		err = l.sealPending()
+		err = l.sealInBackground()
 	}
 	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrFailed) {
 		l.logger().Warn("sync is tried again later", zap.Error(err))

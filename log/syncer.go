@@ -100,7 +100,7 @@ func (s *Syncer) Close() {
 	s.mu.Unlock()
 	s.wg.Wait()
 	if s.whole != nil {
-		_ = s.whole.Close() //nolint:errcheck // nothing is written by it
+		_ = s.whole.Close()
 	}
 }
 
