@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -344,21 +345,23 @@ func TestSecondSignalForcesTheDrain(t *testing.T) {
 	}
 }
 
-// stuffAnswers sends ApiVersions requests without reading until the server stops taking them: its answers fill the connection.
+// stuffAnswers sends ApiVersions requests without reading until the server takes none for a while: its answers fill the connection.
 func stuffAnswers(t *testing.T, conn net.Conn) {
 	t.Helper()
-	request := []byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}
-	for {
-		if err := conn.SetWriteDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+	requests := bytes.Repeat([]byte{0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff}, 1000)
+	for left := requests; ; {
+		if err := conn.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		for range 1000 {
-			if _, err := conn.Write(request); err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					return
-				}
-				t.Fatal(err)
-			}
+		n, err := conn.Write(left)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && n == 0:
+			return
+		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+			t.Fatal(err)
+		}
+		if left = left[n:]; len(left) == 0 {
+			left = requests
 		}
 	}
 }
