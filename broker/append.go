@@ -23,6 +23,8 @@ type AppendInput struct {
 	ZstdAllowed bool
 	// RequireAll: the producer waits for all in-sync replicas, so there must be min.insync.replicas of them.
 	RequireAll bool
+	// DeferCommit: the caller calls Commit once it has made all its appends. Otherwise Append does, in the background.
+	DeferCommit bool
 }
 
 // AppendResult says where a batch landed.
@@ -69,6 +71,10 @@ func (s *Shard) Append(in AppendInput) (AppendResult, error) {
 	return res, nil
 }
 
+// Commit has what was appended made durable where that is what commits it; with now on the caller's goroutine, before it returns.
+// See replica.Replica.Commit.
+func (s *Shard) Commit(now bool) { s.replica.Commit(now) }
+
 func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	topic := s.topic.Load()
 	cfg := topic.Config
@@ -99,6 +105,9 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	}
 	if err != nil {
 		return AppendResult{}, err
+	}
+	if !in.DeferCommit {
+		s.replica.Commit(false)
 	}
 	out := AppendResult{
 		Base: res.Base, Next: res.Next, AppendTime: -1, Records: h.RecordCount, Duplicate: res.Duplicate,

@@ -307,6 +307,13 @@ func (c *conn) newSlot() *slot {
 	return s
 }
 
+// owesOnlyOne reports whether the request being handled is the only one that is unanswered or at hand. Reading goroutine.
+func (c *conn) owesOnlyOne() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending == 1 && !c.corked
+}
+
 // park says that w will complete s. The caller looks at closed and ending afterwards: whoever set them before tells no one.
 func (c *conn) park(s *slot, w waitingRequest) {
 	c.mu.Lock()

@@ -182,6 +182,9 @@ func (s *fakeShard) Append(in broker.AppendInput) (broker.AppendResult, error) {
 	return res, nil
 }
 
+// Commit is nothing: a fake is durable, or committed by hand.
+func (s *fakeShard) Commit(bool) {}
+
 func (s *fakeShard) commitLocked(to ids.Offset) (ready []*broker.Waiter) {
 	s.hw = to
 	for w := range s.waiters {

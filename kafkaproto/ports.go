@@ -32,6 +32,8 @@ type Verifier interface {
 type shard interface {
 	CheckEpoch(known ids.LeaderEpoch) error
 	Append(in broker.AppendInput) (broker.AppendResult, error)
+	// Commit has what was appended made durable where that is what commits it; with now before it returns.
+	Commit(now bool)
 	waiting
 	reading
 }

@@ -79,18 +79,16 @@ func (m *machine) resign(epoch ids.LeaderEpoch, leader ids.BrokerID) bool {
 	return true
 }
 
-// appended takes note that self has written records up to end. It returns the high watermark.
-func (m *machine) appended(end ids.Offset) ids.Offset {
+// appended takes note that self has written records up to end.
+func (m *machine) appended(end ids.Offset) {
 	m.logEnd = max(m.logEnd, end)
 	m.hold()
-	return m.hw
 }
 
-// synced takes note that self has synced records up to end. It returns the high watermark.
-func (m *machine) synced(end ids.Offset) ids.Offset {
+// synced takes note that self has synced records up to end.
+func (m *machine) synced(end ids.Offset) {
 	m.durableEnd = max(m.durableEnd, min(end, m.logEnd))
 	m.hold()
-	return m.hw
 }
 
 // startAdvanced takes note of a new log start offset.

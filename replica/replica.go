@@ -71,7 +71,7 @@ func (r *Replica) Resign(epoch ids.LeaderEpoch, leader ids.BrokerID) bool {
 
 // Append writes one validated batch as the next records, stamped with the current leader epoch. See log.Append for who owns
 // the bytes and for the errors of the log; besides those: *errcode.NotLeaderError, ErrStopped, ErrClosed, ErrDeleted.
-// The records are written, not committed: wait for the high watermark to reach the result's Next.
+// The records are written, not committed: call Commit, and wait for the high watermark to reach the result's Next.
 func (r *Replica) Append(in log.AppendInput) (log.AppendResult, error) {
 	r.mu.Lock()
 	if err := r.mayAppendLocked(); err != nil {
@@ -90,13 +90,23 @@ func (r *Replica) Append(in log.AppendInput) (log.AppendResult, error) {
 	}
 	r.m.appended(res.Next)
 	chain := r.publishLocked()
-	sync := r.m.commitOnSync
 	r.mu.Unlock()
-	if sync {
-		r.log.RequestSync()
-	}
 	notify(chain)
 	return res, nil
+}
+
+// Commit has what was appended so far made durable, where that is what commits it (on_commit); under the other sync modes it does
+// nothing. With now it syncs on the caller's goroutine or joins a sync that covers the caller's records, and returns after it: a
+// lone producer is spared two hand-offs. Otherwise a background goroutine syncs. Every Append must be followed by a Commit of the
+// same or a later caller. A failure is reported to the waiters.
+func (r *Replica) Commit(now bool) {
+	switch {
+	case !r.m.commitOnSync: // never changes, so it needs no lock
+	case now:
+		_, _ = r.log.SyncNow() // the log reports a failure through Durable
+	default:
+		r.log.RequestSync()
+	}
 }
 
 // Durable is the log's report that its durable end moved to end, or that a sync failed. Give it to log.Options.OnDurable.
