@@ -43,11 +43,17 @@ type cleaner struct {
 // compact makes one pass if it is worth it.
 func (l *Log) compact(ctx context.Context, cfg *Config, now int64, res *MaintainResult) error {
 	c := &cleaner{l: l, ctx: ctx, cfg: cfg, now: now, res: res, pace: pace{rate: l.shared.CompactionBytesPerSecond}}
-	segments := c.cleanable(l.view.Load())
+	return c.run(maxCompactionKeys)
+}
+
+// run makes the pass, with room for some keys. Where there are more it covers the log up to where the room ended, and the next pass
+// goes on from there.
+func (c *cleaner) run(maxKeys int) error {
+	segments := c.cleanable(c.l.view.Load())
 	if !c.worthwhile(segments) {
 		return nil
 	}
-	c.keys = newOffsetMap(maxCompactionKeys)
+	c.keys = newOffsetMap(maxKeys)
 	err := c.readKeys(segments)
 	if err == nil {
 		err = c.rewrite(segments)
@@ -316,6 +322,8 @@ func (c *cleaner) swap(group []*segment, w *cleanedWriter, l *Log) error {
 		}
 	}
 	l.publishLocked(list, v.epochs)
+	// The tail holds what was written, at positions of the files that went: readers would go on seeing what was compacted.
+	l.shared.Tail.drop(l.tail, -1)
 	for _, s := range group[1:] {
 		l.doomed = append(l.doomed, s.base)
 	}
