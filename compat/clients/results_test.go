@@ -55,7 +55,7 @@ func (r *results) read(writer, reader string) {
 	r.Matrix[writer][reader]++
 }
 
-// caseTitles describe the cases of the page. A row of the page that no client ran is missing from the run.
+// caseTitles describe the cases of the page, which has a row for each: one that brought no result shows that.
 var caseTitles = map[string]string{
 	"8":     "metadata: brokers as advertised, topics, leaders, ISR",
 	"15":    "connect and list topics with default settings",
@@ -138,7 +138,7 @@ func page(all []*results) string {
 func (r *results) cases(b *strings.Builder) {
 	clients := append(slices.Sorted(maps.Keys(r.Versions)), "java tools")
 	fmt.Fprintf(b, "\n### %s, %s\n\n| case | what | %s |\n|---|---|%s\n", peerTitle(r.Peer), r.Date, strings.Join(clients, " | "), strings.Repeat("---|", len(clients)))
-	numbers := slices.Collect(maps.Keys(r.Cases))
+	numbers := slices.Collect(maps.Keys(caseTitles))
 	sort.Slice(numbers, func(i, j int) bool {
 		a, errA := strconv.Atoi(numbers[i])
 		c, errC := strconv.Atoi(numbers[j])
@@ -152,6 +152,8 @@ func (r *results) cases(b *strings.Builder) {
 		for _, c := range clients {
 			passed, ran := r.Cases[n][c]
 			switch {
+			case r.Cases[n] == nil:
+				b.WriteString(" **no result** |")
 			case !ran:
 				b.WriteString(" - |")
 			case passed:
