@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -531,5 +532,152 @@ func TestPace(t *testing.T) {
 	cancel()
 	if err := p.spend(ctx, 1<<30); err != errStopped { //nolint:errorlint // the very value
 		t.Errorf("an ended context gives %v", err)
+	}
+}
+
+// TestCompactInParts: with room for few keys, passes go on where the one before ended, and end up with the same.
+func TestCompactInParts(t *testing.T) {
+	result := func(maxKeys int) []kept {
+		e := newEnv(t, vfs.NewMem(), withConfig(compacting))
+		l := e.open()
+		rnd := rand.New(rand.NewPCG(6, 6))
+		h := &history{}
+		for i := range int64(120) {
+			k := fmt.Sprint("key", rnd.IntN(25))
+			h.all = append(h.all, kept{i, 1000, k, fmt.Sprint("value", i), false})
+			if _, err := l.Append(keyed(t, recordbatch.BuilderOptions{}, 1000, k, fmt.Sprint("value", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		roll(t, l)
+		l.SetFloor(l.Bounds().End)
+		for pass := 0; ; pass++ {
+			var res MaintainResult
+			cfg := e.config
+			c := &cleaner{l: l, ctx: t.Context(), cfg: &cfg, now: e.now.UnixMilli(), res: &res}
+			if err := c.run(maxKeys); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.check(mustRecords(t, l, 0), 120); err != nil {
+				t.Fatalf("%d keys, pass %d: %v", maxKeys, pass, err)
+			}
+			if res.Compacted == 0 {
+				break
+			}
+			if pass > 60 {
+				t.Fatalf("%d keys: no end", maxKeys)
+			}
+		}
+		_, l = e.restart(l, true)
+		return mustRecords(t, l, 0)
+	}
+	whole := result(1000)
+	if len(whole) != 25 {
+		t.Fatalf("%d records for 25 keys", len(whole))
+	}
+	for _, maxKeys := range []int{25, 10, 3} {
+		if diff := cmp.Diff(whole, result(maxKeys)); diff != "" {
+			t.Errorf("%d keys at a time (-want +got):\n%s", maxKeys, diff)
+		}
+	}
+}
+
+// TestCompactMergesSegments: what is left of several segments goes into one.
+func TestCompactMergesSegments(t *testing.T) {
+	disk := vfs.NewMem()
+	e := newEnv(t, disk, withConfig(compacting))
+	l := e.open()
+	for i := range 30 {
+		if _, err := l.Append(keyed(t, recordbatch.BuilderOptions{}, 1000, "same", strings.Repeat("x", 300+i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roll(t, l)
+	before := len(l.view.Load().segments)
+	for range 6 { // a pass merges what is left by the one before
+		e.pass(l)
+		if _, err := l.Append(keyed(t, recordbatch.BuilderOptions{}, 1000, "same", "y")); err != nil {
+			t.Fatal(err)
+		}
+		roll(t, l)
+	}
+	e.pass(l)
+	after := len(l.view.Load().segments)
+	if before < 10 || after > 4 {
+		t.Errorf("%d segments, were %d", after, before)
+	}
+	if n := len(segmentFiles(t, disk)); n != after {
+		t.Errorf("%d files for %d segments", n, after)
+	}
+	if got := mustRecords(t, l, 0); len(got) != 1 || got[0].Offset != 35 {
+		t.Errorf("%+v", got)
+	}
+	// Offsets that are gone lead to what follows them.
+	for from := range ids.Offset(36) {
+		if got := mustRecords(t, l, from); len(got) != 1 || got[0].Offset != 35 {
+			t.Fatalf("from %d: %+v", from, got)
+		}
+	}
+	_, l = e.restart(l, true)
+	if b := l.Bounds(); b.Start != 0 || b.End != 36 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// TestCompactOddRecords drops records that have none, and keeps control batches.
+func TestCompactOddRecords(t *testing.T) {
+	e := newEnv(t, vfs.NewMem(), withConfig(compacting))
+	l := e.open()
+	if _, err := l.Append(stamped(t, recordbatch.BuilderOptions{}, 0, 1000, 1001)); err != nil {
+		t.Fatal(err)
+	}
+	control := keyed(t, recordbatch.BuilderOptions{Control: true, Transactional: true, Producer: &recordbatch.Producer{ID: 3, BaseSequence: -1}}, 1000, "\x00\x00\x00\x01", "marker")
+	control.Origin = OriginCoordinator
+	if _, err := l.Append(control); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(keyed(t, recordbatch.BuilderOptions{LogAppendTime: true, AppendTime: 5000}, 1, "k", "v", "k", "w")); err != nil {
+		t.Fatal(err)
+	}
+	roll(t, l)
+	e.pass(l)
+	want := []kept{{2, 1000, "\x00\x00\x00\x01", "marker", false}, {4, 5000, "k", "w", false}}
+	if diff := cmp.Diff(want, mustRecords(t, l, 0)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestCompactDamage: damage in a segment is reported and nothing is replaced.
+func TestCompactDamage(t *testing.T) {
+	disk := vfs.NewMem()
+	e := newEnv(t, disk, withConfig(compacting))
+	l := e.open()
+	for range 4 {
+		if _, err := l.Append(keyed(t, recordbatch.BuilderOptions{}, 1000, "same", strings.Repeat("x", 300))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roll(t, l)
+	name := segmentFiles(t, disk)[0]
+	bad := readFile(t, disk, name)
+	bad[200] ^= 1
+	writeBack(t, disk, name, bad)
+	l.SetFloor(4)
+	_, err := l.Maintain(t.Context())
+	var d *DamageError
+	if !errors.As(err, &d) || d.File != name {
+		t.Errorf("%v", err)
+	}
+	if now := readFile(t, disk, name); string(now) != string(bad) {
+		t.Error("the damaged file was replaced")
+	}
+	entries, err := disk.ReadDir(testDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range entries {
+		if strings.HasSuffix(f.Name, cleanedSuffix) {
+			t.Errorf("%s is left", f.Name)
+		}
 	}
 }

@@ -44,7 +44,7 @@ type chain struct {
 	next  ids.Offset
 	epoch ids.LeaderEpoch
 	gaps  bool  // offsets may be missing: a compacted segment
-	began int64 // where the first batch of epoch stands
+	began int64 // where in the file the first batch of epoch stands, 0 if in an earlier one
 }
 
 // check judges the header of a batch at pos and moves on.
@@ -75,6 +75,7 @@ func scanFile(f vfs.File, limit int64, c *chain, visit visitor) (good int64, bad
 	defer scanBuffers.Put(pooled)
 	buffer := pooled[:]
 	pos := int64(segmentHeaderBytes) // of the first unread batch
+	c.began = 0                      // it is about this file
 	var window []byte
 	var h recordbatch.Header // one for all batches: visit makes it escape
 	for pos < limit {
@@ -134,7 +135,7 @@ func scanWindow(window []byte, pos, limit int64, c *chain, h *recordbatch.Header
 		}
 		if err != nil {
 			bad := &fault{pos: at, reason: err, whole: true, end: at + size, suspect: at}
-			if errors.Is(err, errEpochBack) {
+			if errors.Is(err, errEpochBack) && c.began > 0 {
 				bad.suspect = c.began
 			}
 			return used, 0, bad, nil
