@@ -32,6 +32,25 @@ func (b *blocks) chain(s *segment) chain {
 	return chain{next: s.base + ids.Offset(b.list[b.i].rel), epoch: ids.NoEpoch, gaps: s.compacted}
 }
 
+// fits says whether the block that holds an offset is no larger than a number of bytes.
+func (l *Log) fits(s *segment, from ids.Offset, bytes int) bool {
+	size := s.size.Load()
+	x, err := l.indexOf(s)
+	if err != nil {
+		return true // whoever reads it will tell
+	}
+	list := x.view()
+	i := max(0, floorOffset(list, int64(from-s.base)))
+	if i >= len(list) {
+		return true
+	}
+	end := size
+	if i+1 < len(list) {
+		end = int64(list[i+1].pos)
+	}
+	return end-int64(list[i].pos) <= int64(bytes)
+}
+
 // readBlocks reads the block that holds from and those after it: about budget bytes, at most a piece, and nothing behind limit. An
 // empty result says that the segment has nothing there. The caller releases ref.
 func (l *Log) readBlocks(s *segment, from, limit ids.Offset, budget int) (blocks, error) {

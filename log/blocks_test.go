@@ -62,7 +62,7 @@ func compareRead(t *testing.T, l *Log, m *model, from, limit ids.Offset, maxByte
 		}
 		want = append(want, b.bytes...)
 	}
-	if n != len(got) || !bytes.Equal(got, want) {
+	if n != len(got) || !bytes.HasPrefix(want, got) || len(got) == 0 && len(want) > 0 {
 		t.Fatalf("from %d to %d, %d bytes, first whole %v: got %d bytes (said %d), want %d", from, limit, maxBytes, whole, len(got), n, len(want))
 	}
 }

@@ -23,7 +23,8 @@ var errMoved = errors.New("segment was replaced")
 
 // Read adds whole batches to dst and returns it and the number of bytes added: from the batch that contains from, or follows it
 // where compaction has removed it, up to the last one that ends at or below limit (exclusive: the reader's high watermark). At most
-// maxBytes, but with firstWhole at least one batch, if there is one. The reader releases the chunks.
+// maxBytes, but with firstWhole at least one batch, if there is one. It may stop early, never before the first batch that it may
+// give. The reader releases the chunks.
 //
 // Every batch that comes from a file has had its header and checksum verified. Runs alongside Append and takes no lock of the log.
 //
@@ -138,6 +139,9 @@ func (r *reader) piece(next *ids.Offset) (more bool, err error) {
 		}
 		*next = v.segments[i+1].base
 		return true, nil
+	}
+	if r.total > 0 && !r.l.fits(s, *next, r.maxBytes-r.total) {
+		return false, nil // a large block would be read, and most of it for nothing
 	}
 	b, err := r.l.readBlocks(s, *next, r.limit, r.maxBytes-r.total)
 	if err != nil {
