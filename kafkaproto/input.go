@@ -78,7 +78,7 @@ func (in *input) read(fd uintptr) bool {
 			}
 			target = in.ahead.b[in.w:]
 		}
-		in.n, in.err = unix.Read(int(fd), target)
+		in.n, in.err = readSocket(int(fd), target)
 		if errors.Is(in.err, unix.EINTR) {
 			continue
 		}

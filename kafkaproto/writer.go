@@ -28,8 +28,9 @@ type outgoing struct {
 	bytes int      // of resps
 
 	// For the attempt that does not block: fn runs inside RawConn.Write.
-	fn  func(fd uintptr) bool
-	err error
+	fn      func(fd uintptr) bool
+	err     error
+	vectors []unix.Iovec // scratch of writeSocket
 }
 
 var outgoings = sync.Pool{New: func() any {
@@ -195,11 +196,7 @@ func (c *conn) writeNow(o *outgoing) bool {
 func (o *outgoing) attempt(fd uintptr) bool {
 	for len(o.vecs) > 0 {
 		var n int
-		if len(o.vecs) == 1 {
-			n, o.err = unix.Write(int(fd), o.vecs[0])
-		} else {
-			n, o.err = unix.Writev(int(fd), o.vecs[:min(len(o.vecs), maxVectors)])
-		}
+		n, o.vectors, o.err = writeSocket(int(fd), o.vecs, o.vectors)
 		if n > 0 {
 			o.consume(n)
 		}

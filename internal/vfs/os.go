@@ -96,7 +96,7 @@ func (OS) SyncDir(name string) error {
 
 // ReadAt implements io.ReaderAt.
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
-	n := 0
+	n := preadCached(int(f.fd.Load()), p, off)
 	for n < len(p) {
 		m, err := unix.Pread(int(f.fd.Load()), p[n:], off+int64(n))
 		switch {
