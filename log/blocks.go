@@ -98,7 +98,8 @@ func (l *Log) readAt(s *segment, b []byte, pos int64) error {
 	return err
 }
 
-// bound returns where to stop reading: at the end of a block.
+// bound returns where to stop reading: at the end of a block, so that the next piece begins at one and no byte is read twice. It is the
+// last block that begins within the wanted bytes, unless that makes the piece too large and there is another one before it.
 func (b *blocks) bound(size int64, limit ids.Offset, want int) int64 {
 	stop := size
 	b.end = b.s.endOffset()
@@ -128,7 +129,9 @@ func (l *Log) damageIn(s *segment, pos int64, format string, args ...any) error 
 	return &DamageError{Log: l.name, File: offsetName(l.dir, s.base, segmentSuffix), Position: pos, Reason: fmt.Sprintf(format, args...)}
 }
 
-// walk goes through the batches of blocks and verifies all but their own checksums.
+// walk goes through the batches of blocks and verifies all but their own checksums: that each is where the one before ends, follows it
+// in offset and epoch, has the epoch that the table says, and that each block begins where the index says and has the headers that it
+// knew. Checksums over the records are left to the caller, who may not want every batch.
 type walk struct {
 	blocks
 	epochs epochTable

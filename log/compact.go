@@ -64,7 +64,10 @@ func (c *cleaner) run(maxKeys int) error {
 	return err
 }
 
-// cleanable returns the sealed segments, from the first on, that may be compacted: synced, below the floor, and not too young.
+// cleanable returns the sealed segments, from the first on, that may be compacted: synced, below the floor, and not too young. It ends at
+// the first that may not: a record can be dropped only for a newer one, so the order must be kept.
+//
+// Where the dirty part begins is read from the headers of the segments that were compacted, so it needs no file of its own.
 func (c *cleaner) cleanable(v *view) []*segment {
 	floor := ids.Offset(c.l.floor.Load())
 	var out []*segment
@@ -111,7 +114,8 @@ func (c *cleaner) worthwhile(segments []*segment) bool {
 	return dirty > 0 && (late || float64(dirty) >= c.cfg.MinCleanableRatio*float64(total))
 }
 
-// readKeys fills the map from the dirty part, as far as it goes.
+// readKeys fills the map from the dirty part, as far as it goes. Of what the map does not cover nothing is dropped, and clean says
+// where that begins: in the middle of a segment if the map is full there.
 func (c *cleaner) readKeys(segments []*segment) error {
 	c.clean = c.dirty
 	errFull := errors.New("no room for more keys")
@@ -298,6 +302,10 @@ func (c *cleaner) letGo(held []*segment) {
 }
 
 // swap puts the new segment in the place of a group.
+//
+// After the rename the file is the new one whatever happens, so from there on nothing is undone: the list follows, the files of the rest
+// of the group go, and an index is written. A crash in between is recognised by the new segment's header (through). The old index of
+// the first segment stays until it is overwritten; it has another identity, so nobody believes it.
 func (c *cleaner) swap(group []*segment, w *cleanedWriter, l *Log) error {
 	first := group[0]
 	name := offsetName(l.dir, first.base, segmentSuffix)

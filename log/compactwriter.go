@@ -39,7 +39,7 @@ func (c *cleaner) begin(base, through ids.Offset) (*cleanedWriter, error) {
 	return w, nil
 }
 
-// visit adds what is to be kept of a batch.
+// visit adds what is to be kept of a batch. Control batches stay: there are no transactions yet whose end would free them.
 func (w *cleanedWriter) visit(_ int64, h *recordbatch.Header, batch []byte) error {
 	c := w.c
 	at := len(w.buffer)

@@ -96,6 +96,9 @@ func (r *reader) release() {
 }
 
 // run reads piece after piece. Once something was added, an error ends the reading without being shown: the next read will meet it.
+//
+// A reader holds no lock, so compaction may replace a segment, and retention remove it, between the look at the list and the read of
+// the file. Then the list has changed, and the reader looks again; an error counts only while the segment is still in the list.
 func (r *reader) run() error {
 	next := r.from
 	for attempt := 0; ; {
@@ -161,6 +164,10 @@ func (r *reader) piece(next *ids.Offset) (more bool, err error) {
 }
 
 // take adds what it may of the blocks and moves next behind them.
+//
+// After the last batch that is given out it goes on to the end of that batch's block, headers only: the checksum over the block's
+// headers is the one check that a flipped bit in a base offset of a compacted segment does not pass. If a block is in doubt, nothing
+// of it is given out.
 func (r *reader) take(w *walk, next *ids.Offset) (more bool, err error) {
 	begin, end := -1, 0
 	more = true

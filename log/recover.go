@@ -77,6 +77,10 @@ type recovery struct {
 
 // recoverLog works out what a log's directory holds and what must be repaired. See the cluster rules, 2.3: a refusal is a
 // *DamageError.
+//
+// The durable mark divides the work. Segments that end at or below it are sealed: taken from their indexes, never cut. The segment
+// that holds it and all after it are scanned in full, and cut at the first fault that lies at or past the mark. Producer state at the
+// line between the two comes from a snapshot, made when the segment after it was begun.
 func recoverLog(in recoveryInput) (*recovered, error) {
 	r := &recovery{recoveryInput: in}
 	r.recovered.producers = newProducerTable(in.producers, in.batches)
@@ -179,7 +183,7 @@ func (r *recovery) probe(base ids.Offset) (found, error) {
 	return p, nil
 }
 
-// dropSuperseded removes segments whose offsets a compacted segment before them stands for: compaction was interrupted between
+// dropSuperseded must come before anything that looks at neighbours. It removes segments whose offsets a compacted segment before them stands for: compaction was interrupted between
 // putting the new segment in place and removing the old ones.
 func (r *recovery) dropSuperseded() {
 	kept := r.files[:0]
@@ -231,6 +235,10 @@ func (r *recovery) scanFrom() int {
 }
 
 // finish checks the end against the mark and clears away files that speak of what is not there.
+//
+// A log that ends before its mark has lost records that may have been acknowledged, even if every byte that is left is good: a file was
+// cut at the boundary of a batch, or a whole one is gone. A log start above the end, on the other hand, can only be of records that were
+// deleted on purpose, and the log goes on from there.
 func (r *recovery) finish() (*recovered, error) {
 	r.recovered.end = r.chain.next
 	if n := len(r.segments); n > 0 {

@@ -9,6 +9,10 @@ import (
 )
 
 // badHead judges a segment whose own header cannot be read.
+//
+// Cases, in order: nothing in the file was ever synced, so it goes with all behind it; the header is not blank, so it was written
+// once and is damaged now; the file is empty and lies between two segments that meet without it; the file is the newest, holds
+// nothing but zeros, and nothing is missed without it. Anything else is refused.
 func (r *recovery) badHead(i int) (done bool, err error) {
 	f := &r.files[i]
 	name := r.path(f.base, segmentSuffix)
@@ -35,7 +39,8 @@ func (r *recovery) badHead(i int) (done bool, err error) {
 	return false, r.damage(name, 0, "%v", f.headErr)
 }
 
-// cutFrom removes the segments from number i on, the newest first.
+// cutFrom removes the segments from number i on, the newest first: a crash in between leaves a log without a hole, which the next
+// opening cuts at the same place.
 func (r *recovery) cutFrom(i int, why string) {
 	for j := len(r.files) - 1; j >= i; j-- {
 		r.removeSegment(r.files[j].base, why, max(0, r.files[j].size-segmentHeaderBytes))
@@ -43,6 +48,13 @@ func (r *recovery) cutFrom(i int, why string) {
 }
 
 // repairable says whether a fault may be cut off, and as what.
+//
+// With a mark it is simple. Below it everything was synced, and no crash damages that: it is the device, or somebody's hand, and a
+// person must know. At or past it nobody was promised anything. The one exception is the operator's own word.
+//
+// Without a mark the bytes must speak. A crash of the process cuts the last batch short. A crash of the machine leaves zeros where
+// blocks were allocated and never written, from a sector boundary on. Whatever else it is may have been acknowledged: a whole batch
+// whose checksum fails, above all.
 func (r *recovery) repairable(i int, bad *fault) (string, bool) {
 	f := &r.files[i]
 	last := i == len(r.files)-1
@@ -71,7 +83,8 @@ func (r *recovery) repairable(i int, bad *fault) (string, bool) {
 	return "", false
 }
 
-// zeroTail says that a file is zero from pos on, or from a sector boundary inside the damaged record [pos, end) on.
+// zeroTail says that a file is zero from pos on, or from a sector boundary inside the damaged record [pos, end) on. Disks write whole
+// sectors, so zeros that begin elsewhere were not made by a write that did not happen.
 func (r *recovery) zeroTail(name string, pos, end, size int64) (bool, error) {
 	const sector = 512
 	for at := pos; at < end; at = (at/sector + 1) * sector {
@@ -110,7 +123,8 @@ func (r *recovery) zeroFrom(name string, pos, size int64) (bool, error) {
 // maxFollowSearch bounds the search for a batch behind damage.
 const maxFollowSearch = 64 << 20
 
-// batchFollows looks for a whole batch anywhere behind a fault: then the fault is not the end of the log.
+// batchFollows looks for a whole batch anywhere behind a fault: then the fault is not the end of the log. This is what tells a rotten
+// length field, which seems to reach past the end of the file, from a batch that was really cut short.
 func (r *recovery) batchFollows(name string, from, size int64) (bool, error) {
 	if size-from > maxFollowSearch {
 		return true, nil // too much for a torn batch

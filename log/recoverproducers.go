@@ -41,7 +41,8 @@ func (r *recovery) loadProducers() error {
 	return nil
 }
 
-// replayProducers applies the batches of a sealed segment from an offset on.
+// replayProducers makes up for a missing snapshot: it reads batches that the opening would not have read otherwise, so it is
+// counted. It applies the batches of a sealed segment from an offset on.
 func (r *recovery) replayProducers(s *segment, from ids.Offset) error {
 	name := r.path(s.base, segmentSuffix)
 	file, err := r.fs.OpenFile(name, os.O_RDONLY, 0)

@@ -8,7 +8,12 @@ import (
 	"github.com/felixlog/felix/log/recordbatch"
 )
 
-// sealed takes in a segment that lies below the mark. Its batches are not read, unless its index is not usable.
+// sealed takes in a segment that lies below the mark. Its batches are not read, unless its index is not usable: with ten logs of a
+// gigabyte that is the difference between a start of milliseconds and one of seconds. What is rotten in it is found by whoever reads
+// it, since every read verifies.
+//
+// Everything about it was synced before the mark passed it, so nothing here is ever repaired by cutting: a segment that does not
+// fit its neighbours is refused.
 func (r *recovery) sealed(i int) error {
 	f := &r.files[i]
 	name := r.path(f.base, segmentSuffix)
@@ -27,6 +32,7 @@ func (r *recovery) sealed(i int) error {
 	if err != nil || len(head.epochs) > 0 && head.epochs[0].epoch < r.chain.epoch {
 		return r.rebuild(i, s)
 	}
+	// The epoch in force at a segment's base is repeated in its index, and with drops the repetition.
 	for _, e := range head.epochs {
 		r.epochs = r.epochs.with(e.epoch, e.offset)
 	}
@@ -45,7 +51,9 @@ func newFound(f *found) *segment {
 	return s
 }
 
-// usableIndex reads the head of a segment's index file and checks that it fits.
+// usableIndex reads the head of a segment's index file and checks that it fits: it must be about this very file (identity), at this
+// length, and end where the next segment begins. An index that survived the segment it was made for, as after a compaction that was
+// interrupted, differs in the first even where it agrees in the others.
 func (r *recovery) usableIndex(f *found, next ids.Offset) (indexHead, error) {
 	if !r.indexes[f.base] {
 		return indexHead{}, errIndex
@@ -81,6 +89,9 @@ func (r *recovery) rebuild(i int, s *segment) error {
 }
 
 // scan reads a segment from its first batch on, fills in its index and moves the chain. visit may be nil.
+//
+// A compacted segment stands for offsets that it no longer holds, so the chain goes on at what its header says and not behind its
+// last batch.
 func (r *recovery) scan(f *found, s *segment, visit visitor) (*fault, error) {
 	file, err := r.fs.OpenFile(r.path(f.base, segmentSuffix), os.O_RDONLY, 0)
 	if err != nil {
@@ -120,6 +131,10 @@ func (r *recovery) scanRest(first int) error {
 }
 
 // scanOne scans one segment. done says that the log ends in it, or before it.
+//
+// More segments than the newest may need this: a roll does not wait for the sync of what was rolled, so a crash of the machine can
+// leave holes in each segment that reaches past the mark, or swallow the name of one of them. From the first hole on nothing is kept,
+// whole as it may look: nobody was told that it was synced, and offsets must not have gaps.
 func (r *recovery) scanOne(i int) (done bool, err error) {
 	f := &r.files[i]
 	name := r.path(f.base, segmentSuffix)
@@ -150,6 +165,7 @@ func (r *recovery) scanOne(i int) (done bool, err error) {
 		}
 		r.cutFrom(i+1, "the segment before it was cut")
 		r.actions = append(r.actions, action{kind: actTruncate, file: name, size: bad.pos, why: why, lost: f.size - bad.pos})
+		// The file is cut at the last good batch, and is active again.
 		if s.compacted { // only a vouched segment is compacted, so this cannot be; but it must not pass for whole
 			return false, r.damage(name, bad.suspect, "%v", bad.reason)
 		}
@@ -200,7 +216,10 @@ func (r *recovery) badPrefix(f *found, x *index) int64 {
 }
 
 // atMark compares the headers up to the durable mark with what was there when it was made: a flipped bit in a leader epoch breaks
-// no other check.
+// no other check. It is called for every batch of a scan and does its work at the one that ends at the mark.
+//
+// A batch that spans the mark, or a mark at which another offset is reached, is damage as well: the mark always lies between two
+// batches. A compacted segment has other bytes than when the mark was made, and checks of its own.
 func (r *recovery) atMark(f *found, s *segment, pos, size int64) error {
 	e := &r.entry
 	if !e.MarkKnown || e.MarkSegment != f.base || f.head.compacted || e.MarkBytes <= pos || e.MarkBytes > pos+size {

@@ -17,7 +17,11 @@ func (l *Log) recoveryInput() recoveryInput {
 	}
 }
 
-// adoptRecovered carries out the repairs and makes what was recovered the state of the log.
+// adoptRecovered carries out the repairs and makes what was recovered the state of the log. TruncateTo comes through here too, so
+// it replaces whatever state there was.
+//
+// What was found beyond the mark is in the page cache for all that is known (the process was killed) and will be synced like any
+// append. Under on_commit it is synced before anybody can read it: there, what is read is on the device.
 func (l *Log) adoptRecovered(r *recovered) error {
 	if err := l.repair(r); err != nil {
 		return err
@@ -31,6 +35,7 @@ func (l *Log) adoptRecovered(r *recovered) error {
 	l.start.Store(int64(r.start))
 	l.end.Store(int64(r.end))
 	l.floor.Store(max(l.floor.Load(), int64(r.start)))
+	// Without a mark nothing is known to be synced, which is not the same as nothing being there.
 	durable := r.start
 	if entry.MarkKnown {
 		durable = max(min(entry.Mark, r.end), r.start)

@@ -82,6 +82,7 @@ func (l *Log) expired(s *segment, cfg *Config, now int64) bool {
 	if !cfg.Delete || cfg.RetentionAge < 0 {
 		return false
 	}
+	// As in Kafka it is the newest record's own timestamp that counts, so a record stamped far ahead keeps its segment.
 	newest := s.largest.Load()
 	if newest < 0 {
 		newest = s.created
@@ -91,6 +92,9 @@ func (l *Log) expired(s *segment, cfg *Config, now int64) bool {
 
 // retain deletes sealed segments, the oldest first, as far as they may go: below the log start, expired, or above the size bound; and
 // never at or above the floor.
+//
+// A segment leaves the list before its file goes, so that readers are told that an offset is gone rather than that a file is missing. It
+// is one segment at a time: another one may be appended or sealed meanwhile, and each decision is made on what is there then.
 func (l *Log) retain(ctx context.Context, cfg *Config, now int64, res *MaintainResult) error {
 	for ctx.Err() == nil {
 		v := l.view.Load()

@@ -12,7 +12,8 @@ import (
 // keptSnapshots is how many producer snapshots of a log are kept: the newest, and one in case it is damaged.
 const keptSnapshots = 2
 
-// pendingSeal is a segment that is not active any more and whose index and snapshot are still to be written.
+// pendingSeal is a segment that is not active any more and whose index and snapshot are still to be written. Until then its index is
+// in memory, and a crash costs the next opening a scan.
 type pendingSeal struct {
 	segment  *segment
 	end      ids.Offset
@@ -75,6 +76,9 @@ func (l *Log) sealInTurn() error {
 }
 
 // seal writes the files of one seal. The caller has the turn, so the segment can neither go nor be cut meanwhile.
+//
+// The snapshot comes first: without the index a segment is scanned, which finds its producers again, but a snapshot that is missing
+// beside an index that is there has the opening read more than it would have to.
 func (l *Log) seal(p *pendingSeal, epochs epochTable) error {
 	if err := l.writeHint(offsetName(l.dir, p.end, producersSuffix), p.snapshot); err != nil {
 		return err

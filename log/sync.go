@@ -100,14 +100,15 @@ func (l *Log) takeSync(target ids.Offset) bool {
 	return false
 }
 
-// endSync lets the next one sync: those whose records are durable are woken, and one of the others to go on.
+// endSync lets the next one sync: those whose records are durable are woken, and one of the others to go on. Waking all of the others
+// would have them fight for the turn, and all but one would go back to sleep.
 func (l *Log) endSync() {
 	durable := ids.Offset(l.durable.Load())
 	all := l.hasFailed()
 	st := &l.sync
 	st.mu.Lock()
 	st.running = false
-	kept := st.waiting[:0]
+	kept := st.waiting[:0] // in place: the list is short-lived and this is the hot path of on_commit
 	leader := false
 	for _, w := range st.waiting {
 		switch {
@@ -252,6 +253,9 @@ func (l *Log) settle(job *syncJob, failed bool, err error) error {
 }
 
 // planSyncLocked fills in what there is to sync. From here on, what is appended makes the log dirty again.
+//
+// The mark is taken together with the sizes, under the lock: what it says must be what the syncs that follow cover, however much is
+// appended while they run.
 func (l *Log) planSyncLocked(job *syncJob) {
 	for _, s := range l.unsynced {
 		job.segments = append(job.segments, s)
@@ -322,6 +326,7 @@ func (l *Log) syncedLocked(job *syncJob) bool {
 	if l.madeDir == job.madeDir {
 		l.madeDir = 0
 	}
+	// The unsynced bytes were those of the job, whatever has become of them.
 	if job.gen != l.gen {
 		return false // the log was truncated meanwhile: the sync says nothing of what stands there now
 	}

@@ -146,7 +146,8 @@ func (s *Syncer) enqueue(l *Log) {
 	s.work.Signal()
 }
 
-// runInterval waits for something dirty, lets an interval pass, and syncs what has gathered.
+// runInterval waits for something dirty, lets an interval pass, and syncs what has gathered. The interval begins with the first dirty
+// log, so an idle node has no timer, and what is dirty stays so for an interval at most, and for as long as the pass before takes.
 func (s *Syncer) runInterval() {
 	timer := time.NewTimer(s.interval)
 	timer.Stop()

@@ -111,7 +111,8 @@ func (l *Log) maxTimestamp(v *view, start, limit ids.Offset) (int64, error) {
 	return largest, nil
 }
 
-// blockForTime returns the offset from which a search for ts in a segment begins.
+// blockForTime uses the index's running maximum, which rises even where timestamps do not: the first entry that has seen ts ends the
+// block in which it was seen first. It returns the offset from which a search for ts in a segment begins.
 func (l *Log) blockForTime(s *segment, ts int64, start ids.Offset) (ids.Offset, error) {
 	x, err := l.indexOf(s)
 	if err != nil {

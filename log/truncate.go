@@ -110,6 +110,12 @@ func (l *Log) cutPoint(v *view, end ids.Offset) (journal.Mark, error) {
 
 // cut removes everything behind a mark: the mark is rewound first, durably, then go snapshots and segments, the newest first, then
 // the state is made anew from the files.
+//
+// The order is what makes a crash harmless. With the mark rewound, whatever is left behind it is unpromised, and may stay or go. A
+// snapshot from behind the cut must be gone before anything is written there: it would speak of batches that another history has at
+// the same offsets. Segments go from the end, so that what is left never has a hole.
+//
+// gen tells a sync that is under way that its result says nothing of what is appended from now on.
 func (l *Log) cut(v *view, m journal.Mark) error {
 	if l.durable.Load() > int64(m.End) || l.shared.Journal.Get(l.shard).Mark > m.End {
 		if err := l.shared.Journal.RewindMark(l.shard, m); err != nil {

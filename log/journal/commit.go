@@ -12,6 +12,9 @@ import (
 )
 
 // commit adds records to the next batch and returns when that batch is written, and synced if any of its members asked for it.
+//
+// Whoever finds nobody writing carries the batch out that has gathered, its own records in it; the others wait and find theirs done, or
+// carry out the next. So a burst of changes costs two syncs, and a lone one no hand-off.
 func (j *Journal) commit(sync, marks bool, records ...record) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,6 +69,7 @@ func (j *Journal) runLocked() {
 		j.failed = errcode.Newf(errcode.StorageFailed, "%w: %w", ErrFailed, err)
 		err = j.failed
 	default:
+		// Nothing is in the file, and nothing of it in the state: as if it had not been asked for.
 		j.restoreDirtyLocked(taken)
 		err = errcode.Newf(errcode.Overloaded, "journal: nothing written: %w", err)
 	}
@@ -111,7 +115,8 @@ func (j *Journal) restoreDirtyLocked(taken []*slot) {
 	}
 }
 
-// write writes a batch and syncs it if asked to. Called by whoever set busy. latch says that the error leaves the file in doubt.
+// write writes a batch and syncs it if asked to. Called by whoever set busy. latch says that the error leaves the file in doubt: a sync
+// that failed, or bytes behind the last record that could not be cut off.
 func (j *Journal) write(b *batch) (latch bool, err error) {
 	j.buf = j.buf[:0]
 	for _, r := range b.records {
@@ -148,6 +153,9 @@ func (j *Journal) write(b *batch) (latch bool, err error) {
 
 // checkpoint writes the whole state as a new file and makes it the journal. Called by whoever set busy, or before anybody else
 // knows the journal. An error leaves the old file in use.
+//
+// The new file is whole and synced before it gets its name, and a crash finds either name, or both, in which case the higher number
+// counts. Nothing is written to either until the name is synced.
 func (j *Journal) checkpoint() error {
 	j.mu.Lock()
 	body := j.stateRecordsLocked()

@@ -160,7 +160,8 @@ func replay(name string, b []byte, seq uint64, st *state) (int64, error) {
 	return pos, nil
 }
 
-// laterSynced looks past damage at pos for records that are whole, and returns the largest synced length that one of them knows.
+// laterSynced tells damage of something that was synced from the end that a crash has torn: what was written after a sync knows of
+// it. It looks past damage at pos for records that are whole, and returns the largest synced length that one of them knows.
 func laterSynced(b []byte, pos int64) int64 {
 	var synced int64
 	for at := pos + 1; at+recordHeader <= int64(len(b)); at++ {
