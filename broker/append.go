@@ -21,6 +21,9 @@ type AppendInput struct {
 	Owner *buf.Ref
 	// ZstdAllowed: the request's version may carry zstd (Produce 7 and later).
 	ZstdAllowed bool
+	// Summed: Sum is the checksum of Records taken as one batch, computed while they arrived; see recordbatch.Summer.
+	Summed bool
+	Sum    uint32
 	// RequireAll: the producer waits for all in-sync replicas, so there must be min.insync.replicas of them.
 	RequireAll bool
 	// DeferCommit: the caller calls Commit once it has made all its appends. Otherwise Append does, in the background.
@@ -86,7 +89,9 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	if err != nil {
 		return AppendResult{}, err
 	}
-	checked, err := recordbatch.Validate(batch, s.validation(cfg, in, now))
+	options := s.validation(cfg, in, now)
+	options.Summed = in.Summed && len(batch) == len(in.Records)
+	checked, err := recordbatch.Validate(batch, options)
 	if err != nil {
 		return AppendResult{}, err
 	}
@@ -159,6 +164,7 @@ func (s *Shard) validation(cfg *cluster.TopicConfig, in AppendInput, now int64) 
 		MaxBatchBytes:      int(cfg.MaxMessageBytes),
 		MaxDecodedBytes:    s.b.opts.MaxDecodedBytes,
 		ZstdAllowed:        in.ZstdAllowed,
+		Sum:                in.Sum,
 		LogAppendTime:      cfg.LogAppendTime,
 		BoundTimestamps:    !cfg.LogAppendTime,
 		Now:                now,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/felixlog/felix/broker"
-	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -236,32 +235,30 @@ func (p *produce) appendAll(c *call) {
 			part := &p.parts[next]
 			next++
 			if part.err = err; err == nil {
-				p.appendPart(part, topic, part.records, c.frame)
+				p.appendPart(part, topic, broker.AppendInput{Records: part.records, Owner: c.frame})
 			}
 		}
 	}
 	p.countAppended(c)
 }
 
-// appendPart appends one entry, whose records owner holds.
-func (p *produce) appendPart(part *producePart, topic *cluster.Topic, records []byte, owner *buf.Ref) {
+// appendPart appends one entry; in says what and who holds it.
+func (p *produce) appendPart(part *producePart, topic *cluster.Topic, in broker.AppendInput) {
 	sh, err := p.srv.node.Shard(topic, part.index)
 	if err != nil {
 		part.err = err
 		return
 	}
 	part.shard = sh
-	part.res, part.err = sh.Append(broker.AppendInput{
-		Records: records, Owner: owner, ZstdAllowed: p.version >= 7, RequireAll: p.acks == -1,
-		DeferCommit: true,
-	})
+	in.ZstdAllowed, in.RequireAll, in.DeferCommit = p.version >= 7, p.acks == -1, true
+	part.res, part.err = sh.Append(in)
 	switch {
 	case part.err != nil:
 	case part.res.Duplicate:
 		p.duplicates += int(part.res.Records)
 	default:
 		p.appended += int(part.res.Records)
-		p.bytes += len(records)
+		p.bytes += len(in.Records)
 		p.hold = max(p.hold, part.res.Hold)
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
+	"github.com/felixlog/felix/log/recordbatch"
 )
 
 // A large produce request is handled while it arrives: each partition's batch is read into a buffer of its own and appended before
@@ -150,11 +152,12 @@ func (p *produce) streamTopic(s *bodyStream, caller *Caller, refused error, flex
 
 // streamPart reads one entry's records and appends them.
 func (p *produce) streamPart(s *bodyStream, part *producePart, topic *cluster.Topic, n int) {
-	ref := s.buffer(n)
+	var sum recordbatch.Summer
+	ref := s.buffer(n, &sum)
 	if ref == nil {
 		return
 	}
-	p.appendPart(part, topic, ref.Bytes(), ref)
+	p.appendPart(part, topic, broker.AppendInput{Records: ref.Bytes(), Owner: ref, Summed: true, Sum: sum.Sum()})
 	ref.Release()
 	p.srv.requests.free(&p.conn.in.lease)
 }
@@ -309,8 +312,8 @@ func (s *bodyStream) appendTo(dst []byte, n int) []byte {
 }
 
 // buffer reads the next n bytes into a buffer of their own, which the caller releases; nil if that failed. The buffer begins at what
-// the connection has shown itself to send, and doubles as bytes arrive.
-func (s *bodyStream) buffer(n int) *buf.Ref {
+// the connection has shown itself to send, and doubles as bytes arrive. sum is given each piece as it comes.
+func (s *bodyStream) buffer(n int, sum *recordbatch.Summer) *buf.Ref {
 	c := s.c
 	if n > s.left || s.err != nil {
 		s.fail(errMalformed)
@@ -338,6 +341,7 @@ func (s *bodyStream) buffer(n int) *buf.Ref {
 			ref.Release()
 			return nil
 		}
+		sum.Add(ref.Bytes()[got : got+m])
 		got += m
 	}
 	c.in.proven = max(c.in.proven, n)

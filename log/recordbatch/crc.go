@@ -29,3 +29,24 @@ func CheckCRC(b []byte) error {
 func Recrc(b []byte) {
 	binary.BigEndian.PutUint32(b[offsetOfCRC:], Checksum(b))
 }
+
+// Summer computes the checksum of a batch while its bytes arrive, piece by piece, so that each piece is read while it is in the
+// processor's cache. The zero value has seen nothing.
+type Summer struct {
+	seen int // bytes of the batch so far
+	crc  uint32
+}
+
+// Add takes the next bytes of the batch.
+func (s *Summer) Add(piece []byte) {
+	if s.seen < offsetOfAttributes {
+		skip := min(len(piece), offsetOfAttributes-s.seen)
+		s.seen += skip
+		piece = piece[skip:]
+	}
+	s.seen += len(piece)
+	s.crc = crc32.Update(s.crc, castagnoli, piece)
+}
+
+// Sum is what Checksum gives for the bytes so far, if they are one whole batch.
+func (s *Summer) Sum() uint32 { return s.crc }

@@ -31,6 +31,9 @@ type ValidateOptions struct {
 	// LogAppendTime. Records without a timestamp are not bounded. The records of a compressed batch that is not opened are not
 	// known one by one: its max_timestamp stands for them.
 	BoundTimestamps bool
+	// Summed says that Sum is the checksum of the batch, taken by a Summer while its bytes arrived. Otherwise it is computed.
+	Summed bool
+	Sum    uint32
 	// Now is the present in milliseconds.
 	Now int64
 	// TimestampBeforeMax is how far before Now a timestamp may lie, in milliseconds (message.timestamp.before.max.ms, by default
@@ -119,7 +122,11 @@ func validateHeader(b []byte, o *ValidateOptions) (Header, error) {
 	case h.Size() < len(b):
 		return Header{}, ErrLength
 	}
-	if err := CheckCRC(b); err != nil {
+	if o.Summed {
+		if o.Sum != h.CRC {
+			return Header{}, ErrCRC
+		}
+	} else if err := CheckCRC(b); err != nil {
 		return Header{}, err
 	}
 	if h.RecordCount <= 0 || int64(h.RecordCount) != int64(h.LastOffsetDelta)+1 {
