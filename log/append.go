@@ -154,6 +154,10 @@ func (l *Log) roomLocked(h *recordbatch.Header, n int, end ids.Offset) error {
 	if s == nil {
 		return l.beginLocked(end)
 	}
+	if s.compacted {
+		// What was active behind it was lost in a crash. Its header says where its offsets end, so nothing is appended to it.
+		return l.rollLocked()
+	}
 	size := s.size.Load()
 	if size == segmentHeaderBytes {
 		return nil

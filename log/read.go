@@ -170,6 +170,7 @@ func (r *reader) piece(next *ids.Offset) (more bool, err error) {
 // of it is given out.
 func (r *reader) take(w *walk, next *ids.Offset) (more bool, err error) {
 	begin, end := -1, 0
+	from := *next
 	more = true
 	for w.next() {
 		h := &w.h
@@ -200,6 +201,7 @@ func (r *reader) take(w *walk, next *ids.Offset) (more bool, err error) {
 			if begin >= 0 {
 				r.total -= end - begin
 			}
+			*next = from // nothing was given out, so a second attempt must not begin behind it
 			return false, w.err
 		} else if bad < end {
 			r.total -= end - bad

@@ -109,6 +109,7 @@ func (c *TailCache) insert(t *tailLog, base, next ids.Offset, pos int64, data []
 		freed[n] = old.ref
 		n++
 	}
+	c.metrics.TailBytes.Set(float64(c.used))
 	c.mu.Unlock()
 	for i := range n {
 		freed[i].Release()
