@@ -103,6 +103,7 @@ func Open(opts Options) (*Log, error) {
 		shared: s, dir: opts.Dir, shard: opts.Shard, name: opts.Name, onDurable: opts.OnDurable,
 		cfg: opts.Config.withDefaults(), tail: &tailLog{},
 	}
+	l.view.Store(&view{})
 	r, err := recoverLog(l.recoveryInput())
 	if err != nil {
 		if d := (*DamageError)(nil); errors.As(err, &d) {
@@ -111,6 +112,8 @@ func Open(opts Options) (*Log, error) {
 		return nil, errcode.Newf(errcode.StorageFailed, "log %s: %w", l.name, err)
 	}
 	if err := l.adoptRecovered(r); err != nil {
+		l.noteSyncFailed() // it may have been a sync
+		l.shut()
 		return nil, errcode.Newf(errcode.StorageFailed, "log %s: %w", l.name, err)
 	}
 	return l, nil

@@ -249,6 +249,9 @@ func (r *recovery) finish() (*recovered, error) {
 				"log ends at offset %d, although records below %d were synced", r.recovered.end, r.entry.Mark)
 		}
 		r.recovered.start = r.segments[0].base
+		if err := r.activate(last); err != nil {
+			return nil, err
+		}
 	} else {
 		r.recovered.end = max(r.recovered.end, r.entry.Start)
 		if len(r.files) > 0 {

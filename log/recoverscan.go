@@ -198,6 +198,38 @@ func (r *recovery) reseal(f *found, s *segment) error {
 	return nil
 }
 
+// activate makes sure that the last segment can be appended to: that its index is in memory. It may be one that was sealed, when what was
+// active behind it never got as far as the device.
+func (r *recovery) activate(s *segment) error {
+	s.sealed = false
+	if s.idx.Load() != nil {
+		return nil
+	}
+	head, x, err := readIndexFile(r.fs, r.path(s.base, indexSuffix))
+	if err == nil && head.identity == s.identity && head.fileBytes == s.size.Load() && head.end == s.endOffset() {
+		s.idx.Store(x)
+		return nil
+	}
+	file, err := r.fs.OpenFile(r.path(s.base, segmentSuffix), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	end := s.endOffset()
+	s.idx.Store(newIndex())
+	c := chain{next: s.base, epoch: ids.NoEpoch, gaps: s.compacted}
+	good, bad, err := scanFile(file, s.size.Load(), &c, func(pos int64, h *recordbatch.Header, batch []byte) error {
+		s.note(pos, h, batch, r.interval)
+		return nil
+	})
+	r.scanned += good
+	s.setEnd(end)
+	if err == nil && bad != nil {
+		err = r.damage(r.path(s.base, segmentSuffix), bad.suspect, "%v", bad.reason)
+	}
+	return err
+}
+
 // badPrefix returns where the first block begins whose batch headers differ from what the index knows.
 func (r *recovery) badPrefix(f *found, x *index) int64 {
 	_, old, err := readIndexFile(r.fs, r.path(f.base, indexSuffix))

@@ -61,7 +61,8 @@ func (l *Log) adoptRecovered(r *recovered) error {
 	}
 	l.seals = r.seals
 	l.publishLocked(r.segments, r.epochs)
-	dirty := l.active != nil && (len(l.unsynced) > 0 || l.active.synced < l.active.size.Load())
+	rewrite := entry.SyncFailed && l.active != nil
+	dirty := rewrite || l.active != nil && (len(l.unsynced) > 0 || l.active.synced < l.active.size.Load())
 	if l.active != nil {
 		// The names that were found may be no more durable than the bytes. The first sync will see to it.
 		l.dirtyDir = true
@@ -72,6 +73,12 @@ func (l *Log) adoptRecovered(r *recovered) error {
 	}
 	l.mu.Unlock()
 	l.writeRebuilt(r)
+	if rewrite {
+		if err := l.rewriteUnsynced(r.segments); err != nil {
+			return err
+		}
+		return l.Sync()
+	}
 	if dirty && l.shared.Syncer.mode == SyncOnCommit {
 		return l.Sync() // what is served under on_commit is on the device
 	}
@@ -79,6 +86,36 @@ func (l *Log) adoptRecovered(r *recovered) error {
 		l.RequestSync()
 	}
 	return nil
+}
+
+// rewriteUnsynced writes again, as it reads it, everything above the mark of a log whose last process had a sync fail. Linux counts
+// the pages of such a sync as clean, so no later sync would write them, and what is appended behind them would stand behind a hole.
+func (l *Log) rewriteUnsynced(segments []*segment) error {
+	l.logger().Warn("a sync had failed: unsynced records are written again", zap.Int64("from", l.durable.Load()))
+	buffer := make([]byte, writeChunk)
+	for i, s := range segments {
+		if s.sealed && i < len(segments)-1 {
+			continue
+		}
+		err := l.withFile(s, func(f fileIO) error {
+			size := s.size.Load()
+			for pos := min(s.synced, size); pos < size; {
+				b := buffer[:min(int64(len(buffer)), size-pos)]
+				if n, err := f.ReadAt(b, pos); n < len(b) {
+					return err
+				}
+				if _, err := f.WriteAt(b, pos); err != nil {
+					return err
+				}
+				pos += int64(len(b))
+			}
+			return f.Sync() // the length as well: it may be that of a truncation whose sync failed
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return l.shared.FS.SyncDir(l.dir)
 }
 
 // writeRebuilt writes the indexes of sealed segments anew. They stay in memory where that fails; the next opening tries again.

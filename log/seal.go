@@ -139,9 +139,17 @@ func (l *Log) fail(err error) {
 	if first {
 		l.shared.Metrics.SyncFailures.Inc()
 		l.logger().Error("sync failed: the log is stopped", zap.Error(err))
+		l.noteSyncFailed()
 	}
 	if report {
 		l.onDurable(durable, err)
+	}
+}
+
+// noteSyncFailed tells the next process that what is above the mark may not be what a sync would write: see rewriteUnsynced.
+func (l *Log) noteSyncFailed() {
+	if err := l.shared.Journal.NoteSyncFailed(l.shard); err != nil {
+		l.logger().Warn("the journal does not take note of a failed sync", zap.Error(err))
 	}
 }
 

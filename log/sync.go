@@ -242,6 +242,9 @@ func (l *Log) settle(job *syncJob, failed bool, err error) error {
 	if unpin != nil {
 		l.shared.Files.unpin(&unpin.h)
 	}
+	if failed {
+		l.noteSyncFailed()
+	}
 	if report {
 		if failed {
 			l.onDurable(durable, err)

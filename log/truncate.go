@@ -71,9 +71,8 @@ func (l *Log) TruncateTo(end ids.Offset) error {
 		return err
 	}
 	if err := l.cut(v, mark); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.failLocked(err)
+		l.fail(err)
+		return errcode.Newf(errcode.StorageFailed, "%w: truncate: %w", ErrFailed, err)
 	}
 	return nil
 }

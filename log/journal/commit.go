@@ -95,7 +95,7 @@ func (j *Journal) takeDirtyLocked(b *batch) []*slot {
 		if j.st.slots[sl.shard] != sl {
 			continue // forgotten meanwhile
 		}
-		if sl.lazy != sl.mark() || !sl.MarkKnown {
+		if sl.lazy != sl.mark() || !sl.MarkKnown || sl.SyncFailed {
 			b.records = append(b.records, record{kind: kindMark, shard: sl.shard, mark: sl.lazy})
 		}
 		if sl.lazyStart > sl.Start {
@@ -208,6 +208,9 @@ func (j *Journal) stateRecordsLocked() []byte {
 	for _, sl := range j.st.slots {
 		if sl.MarkKnown && (sl.mark() != Mark{} || !j.st.known) {
 			b = appendRecord(b, record{kind: kindMark, shard: sl.shard, mark: sl.mark()})
+		}
+		if sl.SyncFailed {
+			b = appendRecord(b, record{kind: kindSyncFailed, shard: sl.shard})
 		}
 		if sl.Start != 0 {
 			b = appendRecord(b, record{kind: kindStart, shard: sl.shard, offset: sl.Start})

@@ -25,6 +25,9 @@ type Entry struct {
 	// MarkKnown says that Mark may be relied on as the bound of what can have been acknowledged as synced: it was recorded,
 	// or the journal is older than the shard and would have recorded it. False only where the journal was lost.
 	MarkKnown bool
+	// SyncFailed says that a sync of the log failed after Mark was recorded. The kernel may count the bytes above the mark as clean
+	// without having written them: they must be written again before a sync means anything. A new mark ends it.
+	SyncFailed bool
 	// Start is the explicit log start offset (DeleteRecords), 0 when never set.
 	Start ids.Offset
 	// Floor bounds retention and compaction from above, 0 when never set. It only rises.
@@ -42,6 +45,7 @@ func (e *Entry) mark() Mark {
 
 func (e *Entry) setMark(m Mark) {
 	e.Mark, e.MarkSegment, e.MarkBytes, e.MarkHeaders, e.MarkKnown = m.End, m.Segment, m.Bytes, m.Headers, true
+	e.SyncFailed = false
 }
 
 // emptyEntry is what an absent entry reads as.
@@ -94,6 +98,8 @@ func (s *state) apply(r record) {
 				delete(s.slots, shard)
 			}
 		}
+	case kindSyncFailed:
+		s.slot(r.shard).SyncFailed = true
 	case kindUnknownMarks:
 		s.known = false
 	case kindClean, kindOpened, kindSynced:

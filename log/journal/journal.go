@@ -108,6 +108,13 @@ func Open(fsys vfs.FS, dir string, opts Options) (*Journal, error) {
 			return nil, errors.Join(err, j.file.Close())
 		}
 	}
+	if !j.clean && j.size > headerBytes {
+		// The process before may have ended for a sync that failed. Then what it wrote may be in the page cache alone, counted as clean,
+		// and a sync of new records behind it would leave a hole. A new file has none.
+		if err := j.checkpoint(); err != nil {
+			return nil, errors.Join(err, j.file.Close())
+		}
+	}
 	return j, nil
 }
 
@@ -198,6 +205,12 @@ func (j *Journal) RewindMark(shard ids.ShardID, m Mark) error {
 	}
 	j.mu.Unlock()
 	return j.commit(true, false, record{kind: kindMark, shard: shard, mark: m})
+}
+
+// NoteSyncFailed records that a sync of a log failed. It is written and not synced: what it guards against ends with the page cache that
+// it is in.
+func (j *Journal) NoteSyncFailed(shard ids.ShardID) error {
+	return j.commit(false, false, record{kind: kindSyncFailed, shard: shard})
 }
 
 // SetStart sets the explicit log start offset, durably.

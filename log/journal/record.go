@@ -27,10 +27,11 @@ const (
 	kindFloor        kind = 3
 	kindPromise      kind = 4
 	kindForget       kind = 5
-	kindClean        kind = 6 // the node stopped cleanly; counts only as the last record but notes
-	kindOpened       kind = 7 // a clean stop has been taken note of
-	kindSynced       kind = 8 // a note: says nothing but what its header says
-	kindUnknownMarks kind = 9 // the journal is younger than shards it may meet: absent marks are unknown
+	kindClean        kind = 6  // the node stopped cleanly; counts only as the last record but notes
+	kindOpened       kind = 7  // a clean stop has been taken note of
+	kindSynced       kind = 8  // a note: says nothing but what its header says
+	kindUnknownMarks kind = 9  // the journal is younger than shards it may meet: absent marks are unknown
+	kindSyncFailed   kind = 10 // a sync of the shard failed: what is above its mark may be in the page cache alone, for ever
 )
 
 // record is one change, decoded. Which fields count depends on kind.
@@ -72,6 +73,8 @@ func appendRecord(dst []byte, r record) []byte {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(r.epoch))
 		dst = append(dst, byte(len(r.leader)))
 		dst = append(dst, r.leader...)
+	case kindSyncFailed:
+		dst = appendShard(dst, r.shard)
 	case kindForget:
 		dst = append(dst, r.shard.Topic[:]...)
 	case kindClean, kindOpened, kindSynced, kindUnknownMarks:
@@ -119,7 +122,7 @@ func parseRecord(b []byte) (r record, n int, err error) {
 // payloadBytes is the length of a payload by kind; of a promise it is the length before the node id.
 var payloadBytes = map[kind]int{
 	kindMark: 48, kindStart: 28, kindFloor: 28, kindPromise: 25, kindForget: 16,
-	kindClean: 0, kindOpened: 0, kindSynced: 0, kindUnknownMarks: 0,
+	kindClean: 0, kindOpened: 0, kindSynced: 0, kindUnknownMarks: 0, kindSyncFailed: 20,
 }
 
 func (r *record) parsePayload(p []byte) error {
@@ -152,7 +155,7 @@ func (r *record) parsePayload(p []byte) error {
 	case kindPromise:
 		r.epoch = ids.LeaderEpoch(binary.BigEndian.Uint32(p[20:]))
 		r.leader = ids.NodeID(p[25:])
-	case kindForget, kindClean, kindOpened, kindSynced, kindUnknownMarks:
+	case kindForget, kindClean, kindOpened, kindSynced, kindUnknownMarks, kindSyncFailed:
 	}
 	return nil
 }

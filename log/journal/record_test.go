@@ -24,6 +24,7 @@ func samples() []record {
 		{kind: kindPromise, shard: s, epoch: -1, leader: ""},
 		{kind: kindPromise, shard: s, epoch: 1 << 30, leader: ids.NodeID(strings.Repeat("n", 255))},
 		{kind: kindForget, shard: ids.ShardID{Topic: s.Topic}},
+		{kind: kindSyncFailed, shard: s},
 		{kind: kindClean},
 		{kind: kindOpened},
 		{kind: kindSynced, synced: 4711},
