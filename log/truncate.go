@@ -20,7 +20,14 @@ func (l *Log) AdvanceStart(to ids.Offset) error {
 		return &errcode.RangeError{Requested: int64(to), Start: start, End: end}
 	}
 	if int64(to) <= start {
-		return nil
+		l.mu.Lock()
+		lingering := len(l.doomed) > 0
+		l.mu.Unlock()
+		if !lingering {
+			return nil
+		}
+		// Retention has moved the start, but files below it could not be removed yet: the next opening would find them.
+		return l.shared.Journal.SetStart(l.shard, ids.Offset(start))
 	}
 	// A start above what a crash leaves would be a log without an end.
 	if l.durable.Load() < int64(to) {
