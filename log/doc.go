@@ -64,6 +64,7 @@
 //   - A snapshot of the producers is taken at the roll, under the lock, and written later: by then the producers have moved on. None is
 //     taken at a clean close: the active segment is scanned at the next start anyway, and ten thousand logs would be ten thousand files.
 //   - A compaction has the turn for as long as it takes, so the syncer must not wait for it: sealInBackground.
+//   - An append that failed and was cut off again leaves a file to be synced, although nothing was added to it.
 //   - After a crash the newest segment that is left may be a compacted one. It is rolled before the next append.
 //   - TruncateTo makes the state anew with the code of recovery, so there is one way to get from files to state.
 package log

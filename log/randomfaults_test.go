@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/felixlog/felix/internal/errcode"
-	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
 )
 
@@ -129,6 +128,6 @@ func (s *faultSim) restart(crash bool) error {
 	s.m.end = min(s.m.end, b.End)
 	s.m.start = max(s.m.start, min(b.Start, s.m.startMax))
 	s.m.startMax = max(s.m.start, b.Start)
-	s.m.synced = min(s.m.synced, ids.Offset(b.End))
+	s.m.synced = min(s.m.synced, b.End)
 	return nil
 }

@@ -454,3 +454,28 @@ func TestNoSyncOfEverything(t *testing.T) {
 		t.Error("something was opened")
 	}
 }
+
+// TestUndoneWriteIsSynced: a partial batch that was cut off does not come back behind a roll, where it would be damage in the middle.
+func TestUndoneWriteIsSynced(t *testing.T) {
+	for seed := range uint64(40) {
+		mem := vfs.NewMem()
+		disk := vfs.NewFault(mem)
+		e := newEnv(t, disk)
+		l := e.open()
+		want := appendMany(t, l, 2)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		disk.Add(vfs.Rule{Match: func(op vfs.Op) bool { return op.Kind == vfs.OpWrite }, Nth: 1, Err: syscall.ENOSPC, ShortWrite: true})
+		if _, err := l.Append(spec{size: 4000}.input(t)); errcode.Of(err) != errcode.Overloaded {
+			t.Fatal(err)
+		}
+		roll(t, l)
+		want = append(want, appendMany(t, l, 2)...)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		after := newEnv(t, mem.CrashImage(rand.New(rand.NewPCG(9, seed)))).open()
+		wantBatches(t, mustReadAll(t, after, 0), want)
+	}
+}
