@@ -60,6 +60,9 @@ func newHarness(t testing.TB, change func(*Options)) *harness {
 		if used := srv.requests.used.Load(); used != 0 {
 			t.Errorf("%d bytes of requests are not given back", used)
 		}
+		if n := srv.metrics.inFlight.Load(); n != 0 {
+			t.Errorf("%d requests count as in flight", n)
+		}
 		if used := srv.answers.used.Load(); used != 0 {
 			t.Errorf("%d bytes of answers are not given back", used)
 		}

@@ -295,6 +295,7 @@ func (c *conn) shut(cause error) {
 // newSlot appends a slot for the request that is about to be handled.
 func (c *conn) newSlot() *slot {
 	s := slots.Get().(*slot)
+	c.srv.metrics.inFlight.Add(1)
 	c.mu.Lock()
 	if c.last == nil {
 		c.first = s

@@ -53,6 +53,8 @@ type metrics struct {
 	produceBytes               prometheus.Counter
 	produceDuplicates          prometheus.Counter
 	produceErrors              *prometheus.CounterVec
+	commitTimeouts, commitLost prometheus.Counter
+	inFlight                   atomic.Int64 // requests read and not yet answered
 	authFailures, topicsMade   prometheus.Counter
 	sessionsMade, sessionsLost prometheus.Counter
 }
@@ -73,7 +75,13 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "felix_kafka_fetch_sessions", Help: "Incremental fetch sessions remembered.",
 	}, func() float64 { return float64(sessions()) })
+	uncommitted := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "felix_broker_publish_quorum_failed_total",
+		Help: "Partition entries written but not committed before their time limit or the end of the leadership.",
+	}, []string{"reason"})
 	m := &metrics{
+		commitTimeouts: uncommitted.WithLabelValues("quorum_timeout"),
+		commitLost:     uncommitted.WithLabelValues("leadership_lost"),
 		connections: f.NewGauge(prometheus.GaugeOpts{Name: "felix_kafka_connections", Help: "Open Kafka connections."}),
 		connected:   counter("felix_kafka_connections_total", "Kafka connections accepted."),
 		requests: f.NewCounterVec(prometheus.CounterOpts{
@@ -99,6 +107,9 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 		sessionsMade: counter("felix_kafka_fetch_sessions_created_total", "Incremental fetch sessions begun."),
 		sessionsLost: counter("felix_kafka_fetch_sessions_evicted_total", "Incremental fetch sessions forgotten to make room."),
 	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "felix_inflight_requests", Help: "Requests that were read and are not yet answered.",
+	}, func() float64 { return float64(m.inFlight.Load()) })
 	for r := refusedClosing; r < refusalCount; r++ {
 		m.refused[r] = refused.WithLabelValues(r.String())
 	}
@@ -126,5 +137,15 @@ func (m *metrics) request(a *api, failure errcode.Kind) {
 	(*c).Inc()
 }
 
-// produceError counts a failed partition entry; failures are rare enough to look the child up.
-func (m *metrics) produceError(k errcode.Kind) { m.produceErrors.WithLabelValues(k.String()).Inc() }
+// produceError counts a failed partition entry; failures are rare enough to look the child up. written says that its records were
+// appended before it failed.
+func (m *metrics) produceError(k errcode.Kind, written bool) {
+	m.produceErrors.WithLabelValues(k.String()).Inc()
+	switch {
+	case !written:
+	case k == errcode.QuorumTimeout:
+		m.commitTimeouts.Inc()
+	default:
+		m.commitLost.Inc()
+	}
+}

@@ -460,7 +460,7 @@ func (p *produce) countFailures() bool {
 		if err := p.parts[i].err; err != nil {
 			failed = true
 			kind := errcode.Of(err)
-			p.srv.metrics.produceError(kind)
+			p.srv.metrics.produceError(kind, p.parts[i].res.Next > 0)
 			if p.failure == errcode.OK {
 				p.failure = kind
 			}

@@ -141,6 +141,7 @@ func (c *conn) takeFinished(o *outgoing) bool {
 			c.last = nil
 		}
 		c.pending--
+		c.srv.metrics.inFlight.Add(-1)
 		*s = slot{}
 		slots.Put(s)
 	}
