@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,6 +26,12 @@ type options struct {
 	size   int    // bytes a value
 	fsync  string
 	verify bool
+
+	// hostile
+	phase      time.Duration // measured part of a phase
+	steadyRate int           // records a second of the healthy producer
+	crowdRate  float64       // actions a second and connection
+	only       string        // the only kind of hostile frame; empty for all
 }
 
 // verdict is how a campaign ended.
@@ -42,8 +49,8 @@ const (
 
 func main() {
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill or disk")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, or full disks")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk or hostile")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, or triples of hostile phases")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -51,7 +58,15 @@ func main() {
 	flag.IntVar(&o.size, "size", 0, "bytes a record; 0 takes turns with every topic")
 	flag.StringVar(&o.fsync, "fsync", "", "fsync mode: none, periodic, on_commit; empty takes turns")
 	flag.BoolVar(&o.verify, "verify", true, "run felix log verify on the stopped directory")
+	flag.DurationVar(&o.phase, "phase", 5*time.Second, "hostile: how long each phase is measured")
+	flag.IntVar(&o.steadyRate, "steady-rate", 500, "hostile: records a second of the healthy producer")
+	flag.Float64Var(&o.crowdRate, "crowd-rate", 2, "hostile: actions a second of each of the other connections")
+	flag.StringVar(&o.only, "only", "", "hostile: send only frames of this kind, to find what a kind costs")
+	crowd := flag.String("crowd", "", "hostile: what the campaign starts itself with, as the other connections")
 	flag.Parse()
+	if *crowd != "" {
+		os.Exit(crowdMain(*crowd))
+	}
 	os.Exit(run(o))
 }
 
@@ -59,10 +74,10 @@ func main() {
 func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk}
+	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile}
 	campaign := kinds[o.kind]
-	if campaign == nil || o.rounds <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill or disk, and at least one\n", o.kind, o.rounds)
+	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk or hostile, at least one round, and rates above 0\n", o.kind, o.rounds)
 		return exitUsage
 	}
 	started := time.Now()
@@ -92,3 +107,17 @@ func run(o options) int {
 
 // errViolated ends a campaign whose checker has found something.
 var errViolated = errors.New("the promise was broken")
+
+// crowdMain is the child that plays the other connections of the hostile campaign.
+func crowdMain(spec string) int {
+	var o crowdOptions
+	err := json.Unmarshal([]byte(spec), &o)
+	if err == nil {
+		err = runCrowd(o, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "campaign: connections:", err)
+		return exitViolation
+	}
+	return 0
+}

@@ -25,14 +25,23 @@ func dial(addr string, opts ...kgo.Opt) (*kgo.Client, error) {
 
 // createTopic makes a topic with small segments, so that rolls happen between kills, and nothing that deletes.
 func createTopic(ctx context.Context, addr, topic string, partitions int32) error {
+	return createWith(ctx, addr, topic, partitions, map[string]*string{
+		"retention.ms": kadm.StringPtr("-1"), "retention.bytes": kadm.StringPtr("-1"), "segment.bytes": kadm.StringPtr("1048576"),
+	})
+}
+
+// createCompacted makes a topic whose batches the server must open, to see that every record has a key.
+func createCompacted(ctx context.Context, addr, topic string, partitions int32) error {
+	return createWith(ctx, addr, topic, partitions, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")})
+}
+
+func createWith(ctx context.Context, addr, topic string, partitions int32, configs map[string]*string) error {
 	cl, err := dial(addr)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	res, err := kadm.NewClient(cl).CreateTopic(ctx, partitions, 1, map[string]*string{
-		"retention.ms": kadm.StringPtr("-1"), "retention.bytes": kadm.StringPtr("-1"), "segment.bytes": kadm.StringPtr("1048576"),
-	}, topic)
+	res, err := kadm.NewClient(cl).CreateTopic(ctx, partitions, 1, configs, topic)
 	if err == nil {
 		err = res.Err
 	}
