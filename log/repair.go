@@ -46,9 +46,9 @@ func (l *Log) adoptRecovered(r *recovered) error {
 	l.durable.Store(int64(durable))
 	for _, s := range r.segments {
 		switch {
-		case s.sealed || entry.MarkKnown && s.endOffset() <= entry.Mark:
+		case s.sealed || entry.MarkKnown && s.base < entry.MarkSegment:
 			s.synced = s.size.Load()
-		case entry.MarkKnown && s.base == entry.MarkSegment:
+		case entry.MarkKnown && s.base == entry.MarkSegment: // of one behind it not even the header is known to be synced
 			s.synced = min(entry.MarkBytes, s.size.Load())
 		}
 	}

@@ -96,6 +96,7 @@ func (l *Log) expired(s *segment, cfg *Config, now int64) bool {
 // A segment leaves the list before its file goes, so that readers are told that an offset is gone rather than that a file is missing. It
 // is one segment at a time: another one may be appended or sealed meanwhile, and each decision is made on what is there then.
 func (l *Log) retain(ctx context.Context, cfg *Config, now int64, res *MaintainResult) error {
+	var forced *segment
 	for ctx.Err() == nil {
 		v := l.view.Load()
 		if len(v.segments) < 2 {
@@ -113,6 +114,18 @@ func (l *Log) retain(ctx context.Context, cfg *Config, now int64, res *MaintainR
 		if v = l.view.Load(); v.segments[0] != s { // only whoever has the turn removes the first one
 			l.mu.Unlock()
 			return nil
+		}
+		if next := v.segments[1]; next.synced < segmentHeaderBytes || next != l.active && next.synced < next.size.Load() {
+			// What stays must be on the device before what goes is gone: a crash could leave a log without any segment.
+			l.mu.Unlock()
+			if forced == s {
+				return nil // appends are faster than syncs; the next pass tries again
+			}
+			forced = s
+			if err := l.forceSync(); err != nil {
+				return err
+			}
+			continue
 		}
 		start := max(ids.Offset(l.start.Load()), s.endOffset())
 		l.raiseStartLocked(start, v.segments[1:])

@@ -132,6 +132,14 @@ func (l *Log) endSync() {
 	}
 }
 
+// forceSync syncs everything that is not known to be synced, names and headers of segments without records too.
+func (l *Log) forceSync() error {
+	for !l.takeSync(math.MaxInt64) {
+	}
+	defer l.endSync()
+	return l.runSync()
+}
+
 // waitSyncs returns when nobody syncs. The log is closed, so no sync begins afterwards that touches a file.
 func (l *Log) waitSyncs() {
 	for !l.takeSync(math.MaxInt64) {
