@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,6 +132,8 @@ type fakeShard struct {
 	commit  bool // the high watermark follows the end
 	hold    time.Duration
 	err     error
+	commits atomic.Int32
+	onWait  func() // runs before the next waiter is registered
 }
 
 type fakeBatch struct {
@@ -182,8 +185,8 @@ func (s *fakeShard) Append(in broker.AppendInput) (broker.AppendResult, error) {
 	return res, nil
 }
 
-// Commit is nothing: a fake is durable, or committed by hand.
-func (s *fakeShard) Commit(bool) {}
+// Commit is only counted: a fake is durable, or committed by hand.
+func (s *fakeShard) Commit(bool) { s.commits.Add(1) }
 
 func (s *fakeShard) commitLocked(to ids.Offset) (ready []*broker.Waiter) {
 	s.hw = to
@@ -236,6 +239,13 @@ func (s *fakeShard) waiting() int {
 }
 
 func (s *fakeShard) Wait(w *broker.Waiter) (bool, error) {
+	s.mu.Lock()
+	hook := s.onWait
+	s.onWait = nil
+	s.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hw >= w.Until {

@@ -159,6 +159,11 @@ func (f *fetch) resume(owner sessionOwner, req *fetchRequest) error {
 		s.mu.Unlock()
 		return err
 	}
+	if !s.mayGainLocked(f.parts) {
+		s.mu.Unlock()
+		f.srv.sessions.drop(owner, req.session)
+		return errSessionUnknown
+	}
 	gained := 0
 	if len(f.parts) > 0 || len(req.forgotten) > 0 {
 		gained = s.updateLocked(f.parts, req.forgotten)
@@ -169,8 +174,8 @@ func (f *fetch) resume(owner sessionOwner, req *fetchRequest) error {
 		s.loadLocked(f)
 	}
 	s.mu.Unlock()
-	if gained != 0 {
-		f.srv.sessions.grew(s, gained)
+	if gained != 0 && !f.srv.sessions.grew(s, gained) {
+		return errSessionUnknown
 	}
 	if !room {
 		return ErrServerClosed
@@ -265,9 +270,8 @@ func (f *fetch) answer() {
 	r.begin(f.correlation, f.api, f.version)
 	f.encode(r)
 	r.charge, f.charge = f.charge, 0
-	conn, slot := f.conn, f.slot
+	f.conn.complete(f.slot, r) // first: until then the slot names f to whoever closes the connection
 	f.release()
-	conn.complete(slot, r)
 }
 
 // read collects the records within the limits: whole batches, the first of them whatever its size. It returns their bytes.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
 )
@@ -20,7 +21,7 @@ import (
 
 const (
 	sessionEvictAfter = 2 * time.Minute
-	// maxSessionParts bounds the partitions of all sessions together, at some 150 bytes each.
+	// maxSessionParts bounds the partitions of all sessions together, at some 150 bytes each and the names of the topics.
 	maxSessionParts = 200_000
 	// finalSessionEpoch drops a session, or asks for none.
 	finalSessionEpoch = -1
@@ -55,6 +56,7 @@ type fetchSession struct {
 	used       time.Time
 	next, prev *fetchSession
 	dropped    bool
+	counted    int // its share of fetchSessions.parts
 
 	mu    sync.Mutex
 	epoch int32                    // guarded by mu: what the next request must carry
@@ -96,7 +98,7 @@ func (s *fetchSessions) len() int {
 // create begins a session over the partitions of a full fetch, or returns nil when there is no room. evicted tells that another
 // session made room.
 func (s *fetchSessions) create(owner sessionOwner, usesIDs bool, parts []fetchPart) (made *fetchSession, evicted bool) {
-	if len(parts) == 0 {
+	if len(parts) == 0 || !nameable(parts) {
 		return nil, false
 	}
 	made = &fetchSession{owner: owner, usesIDs: usesIDs, epoch: 1, index: make(map[partKey]*sessionPart, len(parts))}
@@ -117,7 +119,8 @@ func (s *fetchSessions) create(owner sessionOwner, usesIDs bool, parts []fetchPa
 	}
 	made.id = s.freeIDLocked()
 	s.byID[made.id] = made
-	s.parts += len(made.parts)
+	made.counted = len(made.parts)
+	s.parts += made.counted
 	s.touchLocked(made)
 	return made, evicted
 }
@@ -160,18 +163,34 @@ func (s *fetchSessions) dropLocked(f *fetchSession) {
 	delete(s.byID, f.id)
 	s.unlinkLocked(f)
 	f.dropped = true
-	f.mu.Lock()
-	s.parts -= len(f.parts)
-	f.mu.Unlock()
+	s.parts -= f.counted // not by its list, whose lock may be held by one that waits for memory
 }
 
-// grew accounts for partitions that a session gained or lost.
-func (s *fetchSessions) grew(f *fetchSession, by int) {
+// grew accounts for partitions that a session gained or lost. It reports false when that is more than there is room for: then the
+// session is gone.
+func (s *fetchSessions) grew(f *fetchSession, by int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !f.dropped {
-		s.parts += by
+	if f.dropped {
+		return true
 	}
+	f.counted += by
+	s.parts += by
+	if by > 0 && s.parts > maxSessionParts {
+		s.dropLocked(f)
+		return false
+	}
+	return true
+}
+
+// nameable reports whether all names could be those of topics: a session does not remember longer ones.
+func nameable(parts []fetchPart) bool {
+	for i := range parts {
+		if len(parts[i].name) > cluster.MaxTopicLength {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *fetchSessions) touchLocked(f *fetchSession) {
@@ -229,6 +248,17 @@ func (f *fetchSession) advanceLocked(epoch int32, usesIDs bool) error {
 		f.epoch = 1
 	}
 	return nil
+}
+
+// mayGainLocked reports whether the session may take what an incremental request names: it is bounded as a full request is.
+func (f *fetchSession) mayGainLocked(changed []fetchPart) bool {
+	n := len(f.parts)
+	for i := range changed {
+		if p := &changed[i]; f.index[partKey{name: p.name, id: p.id, index: p.index}] == nil {
+			n++
+		}
+	}
+	return n <= maxFetchParts && nameable(changed)
 }
 
 // update applies an incremental request to the session and returns how many partitions it gained.

@@ -1,6 +1,7 @@
 package kafkaproto
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -262,4 +263,71 @@ func TestFetchSessionAllocations(t *testing.T) {
 		t.Errorf("%v allocations for 200 partitions without news, want at most 1", n)
 	}
 	h.srv.sessions.drop(sessionOwner{testTenant, ""}, id)
+}
+
+func TestFetchSessionIsBounded(t *testing.T) {
+	h := newHarness(t, nil)
+	h.node.add("default", "a", 1)
+	c := h.dial()
+	many := func(topic string, from, n int32) *kmsg.FetchRequest {
+		req := fetchRequestFor(topic)
+		req.Topics[0].Partitions = nil
+		for i := range n {
+			p := kmsg.NewFetchRequestTopicPartition()
+			p.Partition = from + i
+			req.Topics[0].Partitions = append(req.Topics[0].Partitions, p)
+		}
+		return req
+	}
+	id := begin(t, c, "a", 0)
+	grow := func(epoch, from, n int32) *kmsg.FetchResponse {
+		return next(c, id, epoch, func(req *kmsg.FetchRequest) { req.Topics = many("a", from, n).Topics })
+	}
+	if resp := grow(1, 0, maxFetchParts); resp.ErrorCode != 0 {
+		t.Fatalf("a session of %d partitions: error %d", maxFetchParts, resp.ErrorCode)
+	}
+	if resp := grow(2, 0, 10); resp.ErrorCode != 0 {
+		t.Fatalf("changes to partitions that it has: error %d", resp.ErrorCode)
+	}
+	if resp := grow(3, maxFetchParts, 1); resp.ErrorCode != 70 {
+		t.Errorf("one partition more: error %d, want 70", resp.ErrorCode)
+	}
+	if n := h.srv.sessions.len(); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	h.srv.sessions.mu.Lock()
+	left := h.srv.sessions.parts
+	h.srv.sessions.mu.Unlock()
+	if left != 0 {
+		t.Errorf("%d partitions of sessions are left", left)
+	}
+
+	long := strings.Repeat("x", 250)
+	req := fetchRequestFor(long, 0)
+	req.SessionEpoch = 0
+	if resp := c.ask(req).(*kmsg.FetchResponse); resp.ErrorCode != 0 || resp.SessionID != 0 {
+		t.Errorf("a session that remembers a name that no topic has: %+v", resp)
+	}
+	id = begin(t, c, "a", 0)
+	if resp := next(c, id, 1, func(req *kmsg.FetchRequest) { req.Topics = many(long, 0, 1).Topics }); resp.ErrorCode != 70 {
+		t.Errorf("the same in an incremental request: error %d, want 70", resp.ErrorCode)
+	}
+}
+
+func TestFetchSessionsTogetherAreBounded(t *testing.T) {
+	s := newFetchSessions(10, time.Now)
+	owner := sessionOwner{"t", "me"}
+	var all []*fetchSession
+	for range 4 {
+		made, _ := s.create(owner, false, []fetchPart{{name: "a"}})
+		all = append(all, made)
+	}
+	for i, f := range all {
+		if want := i < 3; s.grew(f, maxSessionParts/4) != want {
+			t.Errorf("session %d grew: %v, want %v", i, !want, want)
+		}
+	}
+	if want := 3 * (1 + maxSessionParts/4); s.len() != 3 || s.parts != want {
+		t.Errorf("%d sessions of %d partitions, want 3 of %d", s.len(), s.parts, want)
+	}
 }

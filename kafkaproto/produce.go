@@ -476,9 +476,8 @@ func (p *produce) answer() {
 	r := newResponse()
 	r.begin(p.correlation, p.api, p.version)
 	r.head = p.encode(r.head)
-	conn, slot := p.conn, p.slot
+	p.conn.complete(p.slot, r) // first: until then the slot names p to whoever closes the connection
 	p.release()
-	conn.complete(slot, r)
 }
 
 func (p *produce) encode(dst []byte) []byte {

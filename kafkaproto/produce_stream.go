@@ -76,6 +76,9 @@ func (c *conn) streamProduce(a *api, h header, size int) error {
 	c.active = time.Now()
 	p.countAppended(k)
 	if s.err != nil {
+		if c.srv.opts.SyncOnCommit {
+			p.commit() // what was appended stays, and readers wait for it
+		}
 		p.release()
 		if errors.Is(s.err, errMalformed) {
 			c.srv.metrics.refuse(refusedMalformed)

@@ -203,3 +203,15 @@ func (s *Server) open() int {
 	defer s.mu.Unlock()
 	return s.conns.n
 }
+
+func TestCutStreamCommitsWhatItAppended(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.SyncOnCommit = true })
+	topic := h.node.add("ns", "a.b", 3)
+	sh := h.node.shard(topic, 0)
+	b := encode(largeProduce(t, 9, topic, &cluster.Topic{ID: [16]byte{9}}), 1)
+	c := h.dial()
+	c.write(b[:280_000])
+	eventually(t, "the first batch is appended", func() bool { return sh.Bounds().End > 0 })
+	c.nc.Close()
+	eventually(t, "it is committed", func() bool { return sh.commits.Load() > 0 })
+}
