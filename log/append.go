@@ -238,7 +238,7 @@ func (l *Log) writeLocked(b []byte, pos int64) error {
 			s.reserved = 0
 			// The cut must be synced like a write: a crash could bring the partial batch back, and after a roll it would stand in the
 			// middle of the log.
-			s.synced = 0
+			s.doubtful = true
 			l.markDirtyLocked()
 			return l.writeFailedLocked("append", err)
 		}

@@ -52,8 +52,16 @@ func (l *Log) adoptRecovered(r *recovered) error {
 			s.synced = min(entry.MarkBytes, s.size.Load())
 		}
 	}
+	for _, old := range l.view.Load().segments { // of a log that is being truncated
+		for _, s := range r.segments {
+			if s.base == old.base {
+				s.synced, s.doubtful = min(s.synced, old.synced), old.doubtful
+			}
+		}
+	}
 	if n := len(r.segments); n > 0 {
 		l.active = r.segments[n-1]
+		l.active.doubtful = true // the process before may have cut off a write that failed, and ended before it synced that
 		for _, s := range r.segments[:n-1] {
 			s.frozen.Store(true)
 			l.addUnsyncedSegmentLocked(s)

@@ -115,7 +115,7 @@ func (l *Log) retain(ctx context.Context, cfg *Config, now int64, res *MaintainR
 			l.mu.Unlock()
 			return nil
 		}
-		if next := v.segments[1]; next.synced < segmentHeaderBytes || next != l.active && next.synced < next.size.Load() {
+		if next := v.segments[1]; next.synced < segmentHeaderBytes || next != l.active && next.unsynced() {
 			// What stays must be on the device before what goes is gone: a crash could leave a log without any segment.
 			l.mu.Unlock()
 			if forced == s {

@@ -54,7 +54,7 @@ func (l *Log) sealInTurn() error {
 			l.mu.Unlock()
 			return err
 		}
-		if len(l.seals) == 0 || l.seals[0].segment.synced < l.seals[0].segment.size.Load() {
+		if len(l.seals) == 0 || l.seals[0].segment.unsynced() {
 			l.mu.Unlock()
 			return nil
 		}

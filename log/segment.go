@@ -131,7 +131,12 @@ type segment struct {
 	first    int64 // timestamp of the first batch, noTimestamp without one
 	reserved int64 // bytes of the file that were preallocated
 	synced   int64 // bytes known to be synced
+	// doubtful: the file was, or may have been, longer than it is, and nobody synced it since. A crash could bring the rest back.
+	doubtful bool
 }
+
+// unsynced says that the next sync has to do something about the file.
+func (s *segment) unsynced() bool { return s.synced < s.size.Load() || s.doubtful }
 
 func (s *segment) setEnd(end ids.Offset) { s.end.Store(int64(end)) }
 

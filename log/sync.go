@@ -235,6 +235,9 @@ func (l *Log) settle(job *syncJob, failed bool, err error) error {
 		err = l.failLocked(err)
 	default: // a file could not be opened: nothing is known to be lost, and the next interval tries again
 		l.dirtyDir = l.dirtyDir || job.dir
+		for _, s := range job.segments {
+			s.doubtful = true
+		}
 		l.markDirtyLocked()
 	}
 	report := l.onDurable != nil && l.appended && (moved || failed)
@@ -273,13 +276,16 @@ func (l *Log) planSyncLocked(job *syncJob) {
 		job.sizes = append(job.sizes, s.size.Load())
 	}
 	if s := l.active; s != nil {
-		if size := s.size.Load(); size > s.synced {
+		if size := s.size.Load(); s.unsynced() {
 			job.segments = append(job.segments, s)
 			job.sizes = append(job.sizes, size)
 		}
 		job.mark = journal.Mark{
 			End: ids.Offset(l.end.Load()), Segment: s.base, Bytes: s.size.Load(), Headers: s.idx.Load().total,
 		}
+	}
+	for _, s := range job.segments {
+		s.doubtful = false // a write that fails while the sync runs makes it so again
 	}
 	job.gen, job.dir, job.madeDir = l.gen, l.dirtyDir, l.madeDir
 	job.appends, job.bytes = l.appends, l.bytes
@@ -346,7 +352,7 @@ func (l *Log) syncedLocked(job *syncJob) bool {
 	}
 	kept := l.unsynced[:0]
 	for _, s := range l.unsynced {
-		if s.synced < s.size.Load() {
+		if s.unsynced() {
 			kept = append(kept, s)
 		}
 	}
@@ -378,7 +384,7 @@ func (l *Log) markDirtyLocked() {
 
 // addUnsyncedSegmentLocked remembers a segment that is not active any more and not synced yet.
 func (l *Log) addUnsyncedSegmentLocked(s *segment) {
-	if s.synced < s.size.Load() {
+	if s.unsynced() {
 		l.unsynced = append(l.unsynced, s)
 	}
 }
