@@ -71,7 +71,7 @@ func (a *attacker) act(deadline time.Time) (string, error) {
 		a.stopInFrame(deadline)
 		return "stopped frame", nil
 	case roleHalfOpen:
-		a.reset()
+		a.reset(deadline)
 		return "half-open", nil
 	case roleFrames:
 	}
@@ -83,19 +83,24 @@ func (a *attacker) act(deadline time.Time) (string, error) {
 // throw sends a frame and looks for the server's reaction. A connection that it neither answers nor closes waits for more bytes of
 // something that was never meant; the next frame gets a new one.
 func (a *attacker) throw(frame []byte, deadline time.Time) {
-	if a.write(frame) && !a.listen(deadline) {
+	if a.write(frame, deadline) && !a.listen(deadline) {
 		a.close()
 	}
 }
 
-// write sends bytes as they are and says whether the connection took them.
-func (a *attacker) write(b []byte) bool {
-	if err := a.c.SendBytes(b); err != nil {
-		a.report.Closed++ // by the server, while we were still writing
-		a.close()
-		return false
+// write sends bytes as they are and says whether the connection took them. A server that does not read for as long as an action may
+// take is left: the next action gets a new connection.
+func (a *attacker) write(b []byte, deadline time.Time) bool {
+	_ = a.c.SetWriteDeadline(deadline)
+	_, err := a.c.Write(b)
+	if err == nil {
+		return true
 	}
-	return true
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		a.report.Closed++ // by the server, while we were still writing
+	}
+	a.close()
+	return false
 }
 
 // listen reads what there is until the deadline, and says whether there was something, an end included.
@@ -122,7 +127,7 @@ func (a *attacker) sendSlowly(deadline time.Time) {
 	}
 	next := a.slow[:1]
 	a.slow = a.slow[1:]
-	if !a.write(next) {
+	if !a.write(next, deadline) {
 		a.slow = nil
 	} else if len(a.slow) == 0 {
 		a.listen(deadline)
@@ -133,7 +138,7 @@ func (a *attacker) sendSlowly(deadline time.Time) {
 func (a *attacker) stopInFrame(deadline time.Time) {
 	if a.silent == 0 {
 		a.silent = silentTicks
-		a.write(a.arsenal.beginning(a.random))
+		a.write(a.arsenal.beginning(a.random), deadline)
 		return
 	}
 	a.silent--
@@ -144,12 +149,12 @@ func (a *attacker) stopInFrame(deadline time.Time) {
 }
 
 // reset leaves less than a frame and ends the connection with RST, so that the server meets it half-way through anything.
-func (a *attacker) reset() {
+func (a *attacker) reset(deadline time.Time) {
 	var some [7]byte
 	for i := range some {
 		some[i] = byte(a.random.UintN(256))
 	}
-	if n := a.random.IntN(len(some) + 1); n > 0 && !a.write(some[:n]) {
+	if n := a.random.IntN(len(some) + 1); n > 0 && !a.write(some[:n], deadline) {
 		return
 	}
 	if tcp, ok := a.c.Conn.(*net.TCPConn); ok {

@@ -21,8 +21,8 @@ const (
 	crowdSize = 200
 	// crowdReady is what the child says when all its connections are open.
 	crowdReady = "ready"
-	// crowdStopLimit is how long the child may take to end.
-	crowdStopLimit = 10 * time.Second
+	// crowdStopLimit is how long the child may take to end; a valid request may wait for raw.Timeout.
+	crowdStopLimit = raw.Timeout + 10*time.Second
 )
 
 // crowdOptions describe a crowd; they travel to the child as JSON.

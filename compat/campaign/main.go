@@ -27,6 +27,11 @@ type options struct {
 	fsync  string
 	verify bool
 
+	// fuzz
+	parallel    int           // workers a target; 0 leaves it to the go command: all cores
+	targetTotal int           // minutes a target that the ledger may already have; 0 does not look
+	fuzzTime    time.Duration // a target, instead of rounds in minutes
+
 	// hostile
 	phase      time.Duration // measured part of a phase
 	steadyRate int           // records a second of the healthy producer
@@ -38,6 +43,7 @@ type options struct {
 type verdict struct {
 	counts     string // for the ledger
 	violations []string
+	nothing    bool // there was nothing to do, so there is no row either
 }
 
 // exit codes
@@ -49,8 +55,8 @@ const (
 
 func main() {
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk or hostile")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, or triples of hostile phases")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -58,6 +64,9 @@ func main() {
 	flag.IntVar(&o.size, "size", 0, "bytes a record; 0 takes turns with every topic")
 	flag.StringVar(&o.fsync, "fsync", "", "fsync mode: none, periodic, on_commit; empty takes turns")
 	flag.BoolVar(&o.verify, "verify", true, "run felix log verify on the stopped directory")
+	flag.IntVar(&o.parallel, "parallel", 0, "fuzz: workers; 0 is one a core")
+	flag.IntVar(&o.targetTotal, "target-total", 0, "fuzz: skip targets for whose present code the ledger has this many minutes")
+	flag.DurationVar(&o.fuzzTime, "fuzztime", 0, "fuzz: time a target instead of -n minutes, to try the campaign itself")
 	flag.DurationVar(&o.phase, "phase", 5*time.Second, "hostile: how long each phase is measured")
 	flag.IntVar(&o.steadyRate, "steady-rate", 500, "hostile: records a second of the healthy producer")
 	flag.Float64Var(&o.crowdRate, "crowd-rate", 2, "hostile: actions a second of each of the other connections")
@@ -74,10 +83,10 @@ func main() {
 func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile}
+	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile, "fuzz": runFuzz}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk or hostile, at least one round, and rates above 0\n", o.kind, o.rounds)
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
 		return exitUsage
 	}
 	started := time.Now()
@@ -97,6 +106,12 @@ func run(o options) int {
 	if err := appendLedger(o, v); err != nil {
 		fmt.Fprintln(os.Stderr, "ledger:", err)
 		return exitViolation
+	}
+	if o.kind == "fuzz" {
+		if err := printFuzzTotals(os.Stdout, o.ledger); err != nil {
+			fmt.Fprintln(os.Stderr, "ledger:", err)
+			return exitViolation
+		}
 	}
 	if len(v.violations) > 0 {
 		return exitViolation

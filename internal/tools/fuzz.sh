@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target of the tree for the given time, one after the other: `go test -fuzz` takes one target of one package at a time.
 # An input that fails is left in the package's testdata/fuzz, where the next plain test run finds it.
+# `fuzz.sh list` only prints the targets, one a line: package, target, and the file that holds it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 duration=${1:-10s}
@@ -11,6 +12,10 @@ while IFS= read -r file; do
   dir=./$(dirname "$file")
   while IFS= read -r target; do
     [[ "$dir $target" =~ $only ]] || continue
+    if [ "$duration" = list ]; then
+      printf '%s %s %s\n' "$dir" "$target" "$file"
+      continue
+    fi
     total=$((total + 1))
     printf '== %s %s (%s)\n' "$dir" "$target" "$duration"
     status=0
@@ -21,5 +26,6 @@ while IFS= read -r file; do
     fi
   done < <(sed -nE 's/^func (Fuzz[A-Za-z0-9_]+)\(f \*testing\.F\).*/\1/p' "$file")
 done < <(git ls-files --cached --others --exclude-standard '*_test.go' ':!compat' | sort)
+[ "$duration" != list ] || exit 0
 printf '%d passed, %d failed\n' "$((total - failed))" "$failed"
 [ "$failed" -eq 0 ]
