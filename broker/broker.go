@@ -245,7 +245,7 @@ func (b *Broker) deleteTopic(t *cluster.Topic) {
 // remembers the deletion.
 func (b *Broker) removeFiles(id ids.TopicID) {
 	fs := b.opts.Shared.FS
-	if err := fs.RemoveAll(b.topicDir(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := log.RemoveDir(fs, b.topicDir(id)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		b.logger.Error("deleted topic leaves files behind", zap.Stringer("topic_id", id), zap.Error(err))
 		return
 	}
@@ -272,6 +272,7 @@ func (b *Broker) openFound(ctx context.Context) error {
 	for _, entry := range topics {
 		id, err := ids.ParseTopicID(entry.Name)
 		if err != nil {
+			b.finishRemoval(entry.Name)
 			continue // not ours: kept
 		}
 		t := img.TopicByID(id)
@@ -280,6 +281,9 @@ func (b *Broker) openFound(ctx context.Context) error {
 			continue
 		}
 		parts, err := fs.ReadDir(b.topicDir(id))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the metadata catches up meanwhile, and has just deleted it
+		}
 		if err != nil {
 			return fmt.Errorf("list %s: %w", b.topicDir(id), err)
 		}
@@ -301,6 +305,16 @@ func (b *Broker) openFound(ctx context.Context) error {
 		b.logger.Info("shards opened", zap.Int("shards", opened), zap.Duration("took", b.opts.Now().Sub(began).Round(time.Millisecond)))
 	}
 	return errors.Join(err, ctx.Err())
+}
+
+// finishRemoval removes a directory of deleted records whose removal was interrupted. A failure is tried again at the next start.
+func (b *Broker) finishRemoval(name string) {
+	if !log.IsRemoved(name) {
+		return
+	}
+	if err := b.opts.Shared.FS.RemoveAll(path.Join(b.opts.Dir, name)); err != nil {
+		b.logger.Error("files of a deleted topic are left", zap.String("directory", name), zap.Error(err))
+	}
 }
 
 func (b *Broker) orphan(img *cluster.Image, id ids.TopicID) {

@@ -277,5 +277,5 @@ func (l *Log) Delete() error {
 	l.shut()
 	l.takeTurn() // a pass that is under way must not bring files back
 	defer l.turn.Unlock()
-	return l.shared.FS.RemoveAll(l.dir)
+	return RemoveDir(l.shared.FS, l.dir)
 }
