@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -185,6 +184,8 @@ func (f *fuzzCampaign) run(ctx context.Context, t fuzzTarget) (fuzzRun, error) {
 	r := parseFuzzOutput(out.String())
 	r.Target = t.id()
 	switch {
+	case runErr != nil && r.Elapsed >= minutes-2*time.Second && endedLate(out.String()):
+		fmt.Printf("%s: the engine reported its own deadline, and no input\n", r.Target)
 	case runErr != nil:
 		fmt.Print(out.String())
 		r.Failure = fmt.Sprintf("%s: %s", r.Target, failureOf(out.String(), runErr))
@@ -210,12 +211,21 @@ func parseFuzzOutput(out string) fuzzRun {
 	return r
 }
 
+// lateEnd is all that the engine says when its time runs out while it waits for a worker: a failure in name, without an input. A target
+// that hangs or panics is reported in other words, and with an input.
+var lateEnd = regexp.MustCompile(`(?m)^--- FAIL: Fuzz\w+ \(\S+\)\n    context deadline exceeded\nFAIL$`)
+
+// endedLate says whether a failed run failed by nothing else.
+func endedLate(out string) bool {
+	return lateEnd.MatchString(out) && strings.Count(out, "--- FAIL") == 1 && !strings.Contains(out, "Failing input") && !strings.Contains(out, "panic")
+}
+
 // failureOf is one line that says what went wrong: where the failing input is, if one was kept.
 func failureOf(out string, err error) string {
-	lines := bufio.NewScanner(strings.NewReader(out))
-	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); strings.HasPrefix(line, "Failing input written to") {
-			return line
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "Failing input written to") || strings.HasSuffix(line, "[build failed]") {
+			return strings.ReplaceAll(line, "\t", " ")
 		}
 	}
 	return err.Error()

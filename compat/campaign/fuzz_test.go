@@ -39,6 +39,19 @@ ok  	github.com/felixlog/felix/log	70.011s
 	if got := failureOf(failed, os.ErrInvalid); got != "Failing input written to testdata/fuzz/FuzzX/12ab" {
 		t.Error(got)
 	}
+	if got := failureOf("# x\nvet: y\nFAIL\tx/log [build failed]\n", os.ErrInvalid); got != "FAIL x/log [build failed]" {
+		t.Error(got)
+	}
+	const late = "fuzz: elapsed: 2s, execs: 26718 (12754/sec), new interesting: 0 (total: 75)\n" +
+		"--- FAIL: FuzzRecords (2.15s)\n    context deadline exceeded\nFAIL\nexit status 1\nFAIL\tx 2.158s\n"
+	if !endedLate(late) {
+		t.Error("the engine's own deadline is taken for a finding")
+	}
+	for _, out := range []string{failed, "panic: x\n" + late, strings.ReplaceAll(late, "    context", "    x_test.go:1: context"), failed + late, ""} {
+		if endedLate(out) {
+			t.Errorf("a finding is taken for the engine's deadline:\n%s", out)
+		}
+	}
 	if got := failureOf("panic\n", os.ErrInvalid); got != os.ErrInvalid.Error() {
 		t.Error(got)
 	}

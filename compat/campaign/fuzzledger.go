@@ -102,13 +102,16 @@ func printFuzzTotals(w io.Writer, page string) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "\ntarget\ttime in all\texecutions\tlatest code\ttime of it")
+	text := "\ntarget\ttime in all\texecutions\tlatest code\ttime of it\n"
 	all, execs := time.Duration(0), int64(0)
 	for _, t := range fuzzTotals(runs) {
-		fmt.Fprintf(table, "%s\t%v\t%d\t%s\t%v\n", t.target, t.elapsed, t.execs, t.latest, t.latestTime)
+		text += fmt.Sprintf("%s\t%v\t%d\t%s\t%v\n", t.target, t.elapsed, t.execs, t.latest, t.latestTime)
 		all, execs = all+t.elapsed, execs+t.execs
 	}
-	fmt.Fprintf(table, "all\t%v\t%d\t\t\n", all, execs)
+	text += fmt.Sprintf("all\t%v\t%d\t\t\n", all, execs)
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	if _, err := io.WriteString(table, text); err != nil {
+		return err
+	}
 	return table.Flush()
 }

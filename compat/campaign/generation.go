@@ -73,15 +73,15 @@ func hashSources(packages []goPackage, targetFile, release string) (string, erro
 	packages = slices.Clone(packages)
 	slices.SortFunc(packages, func(a, b goPackage) int { return strings.Compare(a.ImportPath, b.ImportPath) })
 	sum := sha256.New()
-	fmt.Fprintln(sum, release)
+	sum.Write(fmt.Appendln(nil, release))
 	files := []string{targetFile}
 	for _, p := range packages {
 		switch {
 		case p.Module == nil: // the standard library: the release stands for it
 		case !p.Module.Main:
-			fmt.Fprintln(sum, p.ImportPath, p.Module.Path, p.Module.Version)
+			sum.Write(fmt.Appendln(nil, p.ImportPath, p.Module.Path, p.Module.Version))
 		default:
-			fmt.Fprintln(sum, p.ImportPath, p.GoFiles)
+			sum.Write(fmt.Appendln(nil, p.ImportPath, p.GoFiles))
 			for _, name := range p.GoFiles {
 				files = append(files, filepath.Join(p.Dir, name))
 			}
@@ -92,7 +92,7 @@ func hashSources(packages []goPackage, targetFile, release string) (string, erro
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintln(sum, filepath.Base(name), len(b))
+		sum.Write(fmt.Appendln(nil, filepath.Base(name), len(b)))
 		sum.Write(b)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:generationDigits], nil
