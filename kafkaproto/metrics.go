@@ -82,8 +82,8 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 	m := &metrics{
 		commitTimeouts: uncommitted.WithLabelValues("quorum_timeout"),
 		commitLost:     uncommitted.WithLabelValues("leadership_lost"),
-		connections: f.NewGauge(prometheus.GaugeOpts{Name: "felix_kafka_connections", Help: "Open Kafka connections."}),
-		connected:   counter("felix_kafka_connections_total", "Kafka connections accepted."),
+		connections:    f.NewGauge(prometheus.GaugeOpts{Name: "felix_kafka_connections", Help: "Open Kafka connections."}),
+		connected:      counter("felix_kafka_connections_total", "Kafka connections accepted."),
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "felix_kafka_requests_total", Help: "Kafka requests by API and first error in the answer.",
 		}, []string{"api", "error"}),
