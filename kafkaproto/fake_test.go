@@ -133,6 +133,8 @@ type fakeShard struct {
 	hold    time.Duration
 	err     error
 	commits atomic.Int32
+	reads   atomic.Int32
+	looks   atomic.Int32
 	onWait  func() // runs before the next waiter is registered
 }
 
@@ -270,6 +272,7 @@ func (s *fakeShard) Bounds() broker.Bounds {
 }
 
 func (s *fakeShard) Read(from ids.Offset, maxBytes int, firstWhole bool, dst []broker.Chunk) ([]broker.Chunk, int, error) {
+	s.reads.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if from < s.start || from > s.end {
@@ -290,6 +293,7 @@ func (s *fakeShard) Read(from ids.Offset, maxBytes int, firstWhole bool, dst []b
 }
 
 func (s *fakeShard) Available(from ids.Offset, limit int) int {
+	s.looks.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0

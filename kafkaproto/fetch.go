@@ -55,9 +55,11 @@ type fetch struct {
 	chunks []broker.Chunk
 
 	mu       sync.Mutex
-	answered bool // guarded by mu: somebody has taken it on to answer
-	parked   bool // guarded by mu: it waited
-	short    bool // guarded by mu: there was enough to say, but no memory to say it in
+	answered bool          // guarded by mu: somebody has taken it on to answer
+	parked   bool          // guarded by mu: it waited
+	short    bool          // guarded by mu: there was enough to say, but no memory to say it in
+	look     bool          // guarded by mu: something came that was not looked at yet
+	looked   time.Duration // guarded by mu: what the last look took
 	began    time.Time
 	due      time.Time // when it is answered in any case
 	timer    *time.Timer
@@ -274,10 +276,13 @@ func (f *fetch) answer() {
 	f.release()
 }
 
+// maxMisses is how many partitions are read in vain at the end of an answer. Each costs a read of a file.
+const maxMisses = 4
+
 // read collects the records within the limits: whole batches, the first of them whatever its size. It returns their bytes.
 func (f *fetch) read() int {
 	left := int(f.charge)
-	total := 0
+	total, misses := 0, 0
 	for i := range f.parts {
 		p := &f.parts[i]
 		p.firstChunk, p.endChunk = len(f.chunks), len(f.chunks)
@@ -296,6 +301,11 @@ func (f *fetch) read() int {
 			}
 			f.chunks = f.chunks[:p.firstChunk]
 			continue
+		}
+		if n == 0 && left < p.maxBytes {
+			if misses++; misses == maxMisses {
+				left = 0 // there is too little room for the batches that come, so those who follow have their turn next time
+			}
 		}
 		p.endChunk, p.bytes = len(f.chunks), n
 		// The mark may have moved on between the two: an answer's records are below the mark it tells.
@@ -370,6 +380,6 @@ func (f *fetch) release() {
 		return
 	}
 	f.srv, f.conn, f.slot, f.view, f.session, f.topError = nil, nil, nil, nil, nil, nil
-	f.sessionID, f.answered, f.parked, f.short = 0, false, false, false
+	f.sessionID, f.answered, f.parked, f.short, f.look, f.looked = 0, false, false, false, false, 0
 	fetches.Put(f)
 }

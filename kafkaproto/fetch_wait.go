@@ -12,6 +12,15 @@ import (
 // leastShare is what an answer takes of the memory for answers, if it has as much to send; with less to be had it waits.
 const leastShare = 1 << 20
 
+// A fetch of many partitions that waits for more than one record does not look at all of them for each record that comes: whoever
+// appends one would pay for that, and with many partitions woken at once it would be the square of their number. It looks lookTime
+// after the first, off the appender's goroutine, and spends no more than a lookShare-th of its time on that.
+const (
+	lookFrom  = 256 // partitions
+	lookTime  = 5 * time.Millisecond
+	lookShare = 10
+)
+
 // retryTime is how soon a fetch that found no memory for its answer looks again.
 const retryTime = 10 * time.Millisecond
 
@@ -28,6 +37,16 @@ func (f *fetch) start() bool {
 	if f.conn.ending.Load() {
 		return f.claimLocked(true)
 	}
+	if f.looksLaterLocked() {
+		f.look = true
+		f.registerAllLocked()
+		if f.look && f.claimLocked(false) {
+			f.cancelWaitsLocked()
+			return true
+		}
+		f.armTimerLocked()
+		return false
+	}
 	for i := range f.parts {
 		if f.watchLocked(&f.parts[i]) {
 			return true
@@ -35,6 +54,24 @@ func (f *fetch) start() bool {
 	}
 	f.armTimerLocked()
 	return false
+}
+
+// looksLaterLocked reports whether a record that comes is not looked at when it comes; see lookFrom.
+func (f *fetch) looksLaterLocked() bool {
+	return len(f.parts) > lookFrom && (f.minBytes > 1 || f.short)
+}
+
+// registerAllLocked registers, after a look, the partitions that were woken before it. If anything came meanwhile, look stays set.
+func (f *fetch) registerAllLocked() {
+	if !f.look {
+		return
+	}
+	f.look = false
+	for i := range f.parts {
+		if f.registerLocked(&f.parts[i]) {
+			f.look = true
+		}
+	}
 }
 
 // claimLocked takes the answer on if there is enough to say, or in any case when final. Memory for the records is taken first: with
@@ -120,6 +157,9 @@ func (f *fetch) armTimerLocked() {
 	if f.short {
 		d = min(d, retryTime)
 	}
+	if f.look {
+		d = min(d, max(lookTime, lookShare*f.looked))
+	}
 	if f.timer != nil && f.timer.Stop() {
 		f.refs.Add(-1)
 	}
@@ -139,7 +179,12 @@ func (f *fetch) woken(i int, err error) {
 	if p.waiting {
 		p.waiting = false
 		p.err = err
-		if mine = f.claimLocked(false); mine {
+		if f.looksLaterLocked() {
+			if !f.look {
+				f.look = true
+				f.armTimerLocked()
+			}
+		} else if mine = f.claimLocked(false); mine {
 			f.cancelWaitsLocked()
 		} else if mine = f.watchLocked(p); !mine && f.short && !f.answered {
 			f.armTimerLocked()
@@ -152,14 +197,17 @@ func (f *fetch) woken(i int, err error) {
 	f.release()
 }
 
-// expire is called at the time limit, and before it when memory for the answer was short.
+// expire is called at the time limit, and before it when memory for the answer was short or something came that was not looked at.
 func (f *fetch) expire() {
 	f.mu.Lock()
-	mine := f.claimLocked(!time.Now().Before(f.due))
+	now := time.Now()
+	mine := f.claimLocked(!now.Before(f.due))
 	switch {
 	case mine:
 		f.cancelWaitsLocked()
 	case !f.answered:
+		f.registerAllLocked()
+		f.looked = time.Since(now)
 		f.armTimerLocked()
 	}
 	f.mu.Unlock()
