@@ -61,6 +61,13 @@ func (b *Broker) Self() ids.BrokerID { return b.opts.Self }
 // Image is the newest metadata image of this node.
 func (b *Broker) Image() *cluster.Image { return b.opts.Metadata.Image() }
 
+// Published notes how long a publish took, from its arrival to its acknowledgement, for felix_storage_append_duration_seconds.
+func (b *Broker) Published(took time.Duration) {
+	if m := b.opts.Shared.Metrics; m != nil {
+		m.AppendSeconds.Observe(took.Seconds())
+	}
+}
+
 // Start opens the shards that have files here and starts the background loops. It returns when all are open or failed: a
 // shard that cannot be opened is reported and refused, the others serve. ctx bounds the opening only.
 func (b *Broker) Start(ctx context.Context) error {

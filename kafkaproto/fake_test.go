@@ -104,6 +104,9 @@ func (n *fakeNode) shard(t *cluster.Topic, partition int32) *fakeShard {
 	return s
 }
 
+// Published is not looked at.
+func (n *fakeNode) Published(time.Duration) {}
+
 func (n *fakeNode) CreateTopic(_ context.Context, caller *Caller, namespace, stream string) error {
 	n.mu.Lock()
 	hold := n.hold

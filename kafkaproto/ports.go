@@ -60,6 +60,8 @@ type node interface {
 	Image() *cluster.Image
 	// Shard returns the open shard of a partition that this node leads.
 	Shard(t *cluster.Topic, partition int32) (shard, error)
+	// Published notes how long an acknowledged produce took.
+	Published(took time.Duration)
 	// CreateTopic makes a topic as auto-creation does: durable, with the defaults of the broker. A topic that exists by
 	// now is success.
 	CreateTopic(ctx context.Context, caller *Caller, namespace, stream string) error

@@ -45,6 +45,7 @@ type produce struct {
 	correlation int32
 	acks        int16
 	timeout     time.Duration
+	began       time.Time
 	view        *cluster.Image
 	failure     errcode.Kind
 	hold        time.Duration // the longest of what was appended
@@ -124,6 +125,7 @@ func newProduce(c *call) *produce {
 	p.refs.Store(1)
 	p.srv, p.conn, p.slot, p.api, p.version, p.correlation = c.srv, c.conn, c.slot, c.api, c.version, c.correlation
 	p.view = c.srv.node.Image()
+	p.began = time.Now()
 	return p
 }
 
@@ -471,7 +473,9 @@ func (p *produce) countFailures() bool {
 
 // answer encodes the answer, completes the slot and gives up the reference that the handler took. Whoever set answered calls it.
 func (p *produce) answer() {
-	p.countFailures()
+	if !p.countFailures() {
+		p.srv.node.Published(time.Since(p.began))
+	}
 	p.srv.metrics.request(p.api, p.failure)
 	r := newResponse()
 	r.begin(p.correlation, p.api, p.version)
