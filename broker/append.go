@@ -91,7 +91,7 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	}
 	options := s.validation(cfg, in, now)
 	options.Summed = in.Summed && len(batch) == len(in.Records)
-	checked, err := recordbatch.Validate(batch, options)
+	checked, err := s.validate(batch, options)
 	if err != nil {
 		return AppendResult{}, err
 	}
@@ -133,8 +133,12 @@ func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordba
 		codec = recordbatch.Codec(want)
 	}
 	if codec != h.Codec() || checked.FixOffsets {
-		rebuilt, err := recordbatch.Recompress(nil, batch, recordbatch.RecompressOptions{
-			Codec: codec, Level: cfg.CodecLevel(), MaxDecodedBytes: s.b.opts.MaxDecodedBytes, Renumber: checked.FixOffsets,
+		var rebuilt []byte
+		err := s.b.openings.run(len(batch), s.b.opts.MaxDecodedBytes, func(maxDecoded int) (err error) {
+			rebuilt, err = recordbatch.Recompress(nil, batch, recordbatch.RecompressOptions{
+				Codec: codec, Level: cfg.CodecLevel(), MaxDecodedBytes: maxDecoded, Renumber: checked.FixOffsets,
+			})
+			return err
 		})
 		if err != nil {
 			return nil, h, nil, err
@@ -157,6 +161,20 @@ func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordba
 	recordbatch.Recrc(batch)
 	h, err := recordbatch.ParseHeader(batch)
 	return batch, h, owner, err
+}
+
+// validate checks a batch, opening it under the bounds of openings if it must be.
+func (s *Shard) validate(batch []byte, options recordbatch.ValidateOptions) (res recordbatch.Result, err error) {
+	h, err := recordbatch.ParseHeader(batch)
+	if !options.RequireKeys || err != nil || h.Codec() == recordbatch.CodecNone {
+		return recordbatch.Validate(batch, options)
+	}
+	err = s.b.openings.run(len(batch), options.MaxDecodedBytes, func(maxDecoded int) (err error) {
+		options.DecodeBytes = maxDecoded
+		res, err = recordbatch.Validate(batch, options)
+		return err
+	})
+	return res, err
 }
 
 func (s *Shard) validation(cfg *cluster.TopicConfig, in AppendInput, now int64) recordbatch.ValidateOptions {

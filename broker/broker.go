@@ -30,6 +30,9 @@ type Broker struct {
 	quotas   *quotas
 
 	producerIDs producerIDs
+	openings    *openings
+	closing     chan struct{} // closed when Close begins
+	closeOnce   sync.Once
 
 	applyMu sync.Mutex
 	applied *cluster.Image // guarded by applyMu
@@ -44,10 +47,13 @@ func New(opts Options) (*Broker, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
+	closing, m := make(chan struct{}), newMetrics(opts.Registerer)
 	return &Broker{
 		opts:     opts,
+		openings: newOpenings(closing, opts.Now, m),
+		closing:  closing,
 		logger:   opts.Logger.Named("broker"),
-		metrics:  newMetrics(opts.Registerer),
+		metrics:  m,
 		registry: newRegistry(),
 		quotas:   newQuotas(opts.Quotas, opts.Now),
 		applied:  opts.Metadata.Image(),
@@ -80,6 +86,7 @@ func (b *Broker) Start(ctx context.Context) error {
 
 // Close ends the loops and closes every log cleanly, so that nothing is left to recover. Waiters are told ErrClosed.
 func (b *Broker) Close(ctx context.Context) error {
+	b.closeOnce.Do(func() { close(b.closing) })
 	b.cancel()
 	b.wg.Wait()
 	shards := b.registry.close()

@@ -20,6 +20,7 @@ type metrics struct {
 	openFailures                             prometheus.Counter
 	orphans                                  prometheus.Gauge
 	maintenanceFailures                      prometheus.Counter
+	opened, openedDoubtful, openingsBusy     prometheus.Counter
 
 	messages, bytes *prometheus.CounterVec
 	throttled       *prometheus.CounterVec
@@ -40,7 +41,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "felix_broker_shard_phase",
 		Help: "Shards on this node by phase.",
 	}, []string{"phase"})
+	openings := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "felix_broker_batches_opened_total",
+		Help: "Compressed batches opened at produce: plain, doubtful for expanding to many times their size, or refused as busy.",
+	}, []string{"kind"})
 	return &metrics{
+		opened:          openings.WithLabelValues("plain"),
+		openedDoubtful:  openings.WithLabelValues("doubtful"),
+		openingsBusy:    openings.WithLabelValues("busy"),
 		publishOK:       requests.WithLabelValues("ok"),
 		publishError:    requests.WithLabelValues("error"),
 		publishNotOwner: requests.WithLabelValues("not_owner"),

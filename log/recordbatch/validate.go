@@ -16,6 +16,9 @@ type ValidateOptions struct {
 	// MaxDecodedBytes limits the decompressed records, and with them the number of records that a batch can claim. 0 means
 	// DefaultMaxDecodedBytes.
 	MaxDecodedBytes int
+	// DecodeBytes stops a decompression earlier than MaxDecodedBytes, with the same error; the other checks go by MaxDecodedBytes.
+	// 0 means MaxDecodedBytes.
+	DecodeBytes int
 	// ZstdAllowed says that the API version knows zstd (Produce 7 and later).
 	ZstdAllowed bool
 	// AllowControl accepts control batches: for coordinators, never for clients.
@@ -79,7 +82,7 @@ func Validate(b []byte, o ValidateOptions) (Result, error) {
 	case h.Codec() == CodecNone:
 		err = w.run(b[HeaderSize:])
 	case o.Open || o.RequireKeys:
-		err = w.open(b, o.maxDecodedBytes())
+		err = w.open(b, o.decodeBytes())
 	default:
 		return r, w.closed(&r, &o)
 	}
@@ -98,6 +101,13 @@ func (o *ValidateOptions) maxDecodedBytes() int {
 		return o.MaxDecodedBytes
 	}
 	return DefaultMaxDecodedBytes
+}
+
+func (o *ValidateOptions) decodeBytes() int {
+	if o.DecodeBytes > 0 {
+		return min(o.DecodeBytes, o.maxDecodedBytes())
+	}
+	return o.maxDecodedBytes()
 }
 
 // validateHeader makes the checks that need no record, in the order in which Kafka makes them.
