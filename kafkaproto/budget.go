@@ -62,11 +62,13 @@ func (b *budget) tryTake(n int64) bool {
 	return false
 }
 
-// takeUpTo takes as much of want as is free, if that is all of it or least, and returns what it took, else 0. It does not wait.
+// takeUpTo takes as much of want as is free, if that is all of it or least, and returns what it took, else 0. It does not wait. Of
+// what is free one taker gets a quarter, unless that is less than least: so it takes many that hold on to theirs to leave nothing.
 func (b *budget) takeUpTo(want, least int64) int64 {
 	for {
 		used := b.used.Load()
-		n := min(want, b.limit-used)
+		free := b.limit - used
+		n := min(want, max(free/4, least), free)
 		if n < min(want, least) {
 			return 0
 		}

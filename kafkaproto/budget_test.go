@@ -132,9 +132,20 @@ func TestBudgetCutsStalledRequests(t *testing.T) {
 
 func TestBudgetTakeUpTo(t *testing.T) {
 	b := newBudget(100)
-	for _, tc := range []struct{ want, least, got int64 }{{40, 10, 40}, {90, 10, 60}, {5, 1, 0}} {
+	for _, tc := range []struct{ want, least, got int64 }{{20, 10, 20}, {90, 10, 20}, {90, 45, 45}, {90, 10, 10}, {90, 10, 0}, {5, 10, 5}, {5, 1, 0}} {
 		if got := b.takeUpTo(tc.want, tc.least); got != tc.got {
 			t.Errorf("takeUpTo(%d, %d) = %d, want %d", tc.want, tc.least, got, tc.got)
 		}
+	}
+}
+
+func TestBudgetOutlastsManyTakers(t *testing.T) {
+	b := newBudget(128 << 20)
+	takers := 0
+	for b.takeUpTo(50<<20, leastShare) > 0 {
+		takers++
+	}
+	if takers < 15 {
+		t.Errorf("%d takers that give nothing back leave nothing to others", takers)
 	}
 }

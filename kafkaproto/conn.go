@@ -99,7 +99,7 @@ func newConn(s *Server, nc net.Conn, addr netip.Addr) *conn {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 20 * time.Second, Count: 6})
 	}
 	if s.opts.TLSConfig != nil {
-		nc = tls.Server(nc, s.opts.TLSConfig)
+		nc = tls.Server(&patientConn{Conn: nc, c: c}, s.opts.TLSConfig)
 	} else if rc, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = rc.SyscallConn()
 	}

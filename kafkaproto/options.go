@@ -43,6 +43,7 @@ type Options struct {
 	// IdleTimeout closes a connection on which nothing is owed and nothing arrives. Default 10 min (Kafka:
 	// connections.max.idle.ms).
 	IdleTimeout time.Duration
+	writeTick   time.Duration // see the constant
 	// MaxRequestBytes bounds a request of an authenticated connection. Default 100 MiB (Kafka: socket.request.max.bytes).
 	MaxRequestBytes int
 	// MaxUnauthenticatedBytes bounds a request before authentication. Default 64 KiB.
@@ -72,6 +73,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConnectionsPerAddress, 1_024)
 	setDefault(&o.AuthTimeout, 10*time.Second)
 	setDefault(&o.IdleTimeout, 10*time.Minute)
+	setDefault(&o.writeTick, writeTick)
 	setDefault(&o.MaxRequestBytes, 100<<20)
 	setDefault(&o.MaxUnauthenticatedBytes, 64<<10)
 	setDefault(&o.MemoryBudgetBytes, 256<<20)

@@ -1,6 +1,7 @@
 package kafkaproto
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -13,8 +14,10 @@ import (
 const (
 	// maxVectors is how many pieces one writev takes (IOV_MAX).
 	maxVectors = 1024
-	// writeTick is how long a write may make no progress before it is looked at.
-	writeTick = 30 * time.Second
+	// writeTick is how often a write that waits for its client is looked at.
+	writeTick = stallLimit
+	// writeRate is how many bytes a second a client must take while memory for answers is short.
+	writeRate = 16 << 10
 )
 
 // errSlowReader is why a connection is closed that takes no answers while memory is short, or for the idle time-out.
@@ -222,28 +225,83 @@ func (o *outgoing) consume(n int) {
 	}
 }
 
-// writeAll writes o, waiting for the client. A client that takes nothing is given up when memory for answers is short, and in any
-// case after the idle time-out.
+// writeAll writes o, waiting for the client.
 func (c *conn) writeAll(o *outgoing) {
-	progress := time.Now()
-	for len(o.vecs) > 0 && !c.closed.Load() {
-		if err := c.nc.SetWriteDeadline(time.Now().Add(writeTick)); err != nil {
+	if _, ok := c.nc.(*tls.Conn); ok {
+		if _, err := o.vecs.WriteTo(c.nc); err != nil { // waits in patientConn
 			c.fail(err)
-			return
 		}
-		n, err := o.vecs.WriteTo(c.nc)
-		switch {
-		case n > 0:
-			progress = time.Now()
-		case time.Since(progress) >= c.srv.opts.IdleTimeout, c.srv.answers.isShort():
-			c.fail(errSlowReader)
-			return
+		return
+	}
+	p := c.newPatience()
+	for len(o.vecs) > 0 && !c.closed.Load() {
+		err := c.nc.SetWriteDeadline(p.next())
+		if err == nil {
+			var n int64
+			n, err = o.vecs.WriteTo(c.nc)
+			err = p.judge(n, err)
 		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil {
 			c.fail(err)
 			return
 		}
 	}
+}
+
+// patience decides how long to wait for a client that takes its answers slowly, tick by tick. One that takes too little is given up
+// when memory for answers is short, and one that takes nothing in any case after the idle time-out.
+type patience struct {
+	c        *conn
+	progress time.Time
+}
+
+func (c *conn) newPatience() patience { return patience{c: c, progress: time.Now()} }
+
+// next is when the present attempt to write should end.
+func (p *patience) next() time.Time { return time.Now().Add(p.c.srv.opts.writeTick) }
+
+// judge is given what an attempt wrote, and how it ended. It returns nil to go on.
+func (p *patience) judge(n int64, err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	now := time.Now()
+	if n > 0 {
+		p.progress = now
+	}
+	least := int64(p.c.srv.opts.writeTick.Seconds() * writeRate)
+	if now.Sub(p.progress) >= p.c.srv.opts.IdleTimeout || n < least && p.c.srv.answers.isShort() {
+		return errSlowReader
+	}
+	return nil
+}
+
+// patientConn is the socket beneath TLS, which takes a write that timed out for the end of the connection: so the ticks are kept from
+// it.
+type patientConn struct {
+	net.Conn
+
+	c *conn
+}
+
+// Write implements net.Conn.
+func (w *patientConn) Write(b []byte) (int, error) {
+	if w.c.closed.Load() || !w.c.in.shaken {
+		return w.Conn.Write(b) // within the deadline of the handshake, or of the closing alert
+	}
+	p := w.c.newPatience()
+	total := 0
+	for total < len(b) {
+		if err := w.Conn.SetWriteDeadline(p.next()); err != nil {
+			return total, err
+		}
+		n, err := w.Conn.Write(b[total:])
+		total += n
+		if err := p.judge(int64(n), err); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
 }
 
 // fail shuts the connection for err while the caller is its writer.
