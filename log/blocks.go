@@ -54,7 +54,8 @@ func (l *Log) fits(s *segment, from ids.Offset, bytes int) bool {
 // readBlocks reads the block that holds from and those after it: about budget bytes, at most a piece, and nothing behind limit. An
 // empty result says that the segment has nothing there. The caller releases ref.
 func (l *Log) readBlocks(s *segment, from, limit ids.Offset, budget int) (blocks, error) {
-	size := s.size.Load() // before the index, so that every batch below it is in there
+	sealed := s.isSealed() // before the size: once sealed, that is final, and so is the checksum over the last block
+	size := s.size.Load()  // before the index, so that every batch below it is in there
 	x, err := l.indexOf(s)
 	if err != nil {
 		return blocks{}, err
@@ -75,7 +76,7 @@ func (l *Log) readBlocks(s *segment, from, limit ids.Offset, budget int) (blocks
 		b.ref.Release()
 		return blocks{}, err
 	}
-	if s.isSealed() && to == size {
+	if sealed && to == size {
 		b.closed, b.closing = true, x.block
 	}
 	return b, nil

@@ -63,6 +63,7 @@ type Log struct {
 	start   atomic.Int64
 	end     atomic.Int64
 	durable atomic.Int64
+	cuts    atomic.Uint32 // truncations begun and ended: odd while one changes the files
 	floor   atomic.Int64
 
 	mu        sync.Mutex // guards what follows

@@ -85,6 +85,7 @@ type reader struct {
 	dst         []Chunk
 	first       int // where our chunks begin in dst
 	total       int
+	cuts        uint32 // Log.cuts when the reading began
 }
 
 func (r *reader) release() {
@@ -101,6 +102,7 @@ func (r *reader) release() {
 // the file. Then the list has changed, and the reader looks again; an error counts only while the segment is still in the list.
 func (r *reader) run() error {
 	next := r.from
+	r.cuts = r.l.cuts.Load()
 	for attempt := 0; ; {
 		more, err := r.piece(&next)
 		switch {
@@ -113,8 +115,27 @@ func (r *reader) run() error {
 			if attempt++; attempt == readAttempts || r.l.checkRange(r.from) != nil {
 				return err
 			}
+		case r.cuts%2 == 1 || r.l.cuts.Load() != r.cuts:
+			return r.runAlone()
 		default:
 			return err
+		}
+	}
+}
+
+// runAlone is run for a reader that met a truncation: what it read may be neither what was there before nor what is there now. It keeps
+// truncation, retention and compaction away while it reads, which a reader may do only because this is rare.
+func (r *reader) runAlone() error {
+	r.l.takeTurn()
+	defer r.l.turn.Unlock()
+	next := r.from
+	for {
+		more, err := r.piece(&next)
+		if err != nil && r.total == 0 {
+			return err
+		}
+		if err != nil || !more {
+			return nil
 		}
 	}
 }

@@ -132,6 +132,9 @@ func (l *Log) cut(v *view, m journal.Mark) error {
 	l.gen++
 	l.unsynced, l.seals = nil, nil
 	l.mu.Unlock()
+	// Readers hold no lock: one that meets a file in between, or files that its list of segments does not speak of, looks again.
+	l.cuts.Add(1)
+	defer l.cuts.Add(1)
 	l.shared.Tail.drop(l.tail, m.End)
 	if err := l.removeSnapshotsAbove(m.End); err != nil {
 		return err
