@@ -15,6 +15,8 @@ const (
 	tailCopyBytes = 16 << 10
 	// tailArenaBytes is the size of an arena.
 	tailArenaBytes = 64 << 10
+	// keptOrder is how many elements the order may have beside those of entries.
+	keptOrder = 1024
 	// tailEntryOverhead is what an entry costs beside its bytes.
 	tailEntryOverhead = 96
 )
@@ -29,6 +31,7 @@ type TailCache struct {
 	mu    sync.Mutex
 	used  int64
 	order deque[*tailLog] // one element for each entry, oldest first; may name logs that have dropped theirs
+	live  int             // entries
 	arena *buf.Ref        // what small batches are copied into; its length is what is used of it
 	last  *buf.Ref        // the holder of the newest entry, charged already
 }
@@ -94,6 +97,7 @@ func (c *TailCache) insert(t *tailLog, base, next ids.Offset, pos int64, data []
 	}
 	t.entries.push(e)
 	c.order.push(t)
+	c.live++
 	c.used += e.charge
 	for c.used > c.budget && c.order.len() > 0 {
 		victim := c.order.pop()
@@ -101,6 +105,7 @@ func (c *TailCache) insert(t *tailLog, base, next ids.Offset, pos int64, data []
 			continue
 		}
 		old := victim.entries.pop()
+		c.live--
 		c.used -= old.charge
 		if n == len(freed) {
 			old.ref.Release() // a leaf lock; rare enough to be taken here
@@ -192,11 +197,38 @@ func (c *TailCache) drop(t *tailLog, end ids.Offset) {
 	defer c.mu.Unlock()
 	for n := t.entries.len(); n > 0 && t.entries.at(n-1).next > end; n-- {
 		e := t.entries.popBack()
+		c.live--
 		c.used -= e.charge
 		if e.ref == c.last {
 			c.last = nil // its charge may be gone with the entry
 		}
 		e.ref.Release()
+	}
+	c.tidyLocked()
+}
+
+// tidyLocked takes elements without an entry out of the order, once they are the most of it: while the budget is not used up nothing
+// else would, and logs that come and go would leave theirs for good.
+func (c *TailCache) tidyLocked() {
+	if c.order.len() <= 2*c.live+keptOrder {
+		return
+	}
+	left := map[*tailLog]int{} // entries that have no element yet
+	kept := make([]*tailLog, 0, c.live)
+	for i := c.order.len() - 1; i >= 0; i-- {
+		t := *c.order.at(i)
+		n, seen := left[t]
+		if !seen {
+			n = t.entries.len()
+		}
+		left[t] = n - 1
+		if n > 0 {
+			kept = append(kept, t)
+		}
+	}
+	c.order = deque[*tailLog]{}
+	for i := len(kept) - 1; i >= 0; i-- {
+		c.order.push(kept[i])
 	}
 }
 
