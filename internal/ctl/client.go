@@ -46,8 +46,6 @@ func (a *app) options() ([]kgo.Opt, error) {
 		kgo.SeedBrokers(strings.Split(a.brokers, ",")...),
 		kgo.ClientID("felixctl"),
 		kgo.RetryTimeout(a.timeout),
-		kgo.RecordRetries(10),
-		kgo.RecordDeliveryTimeout(a.timeout),
 	}
 	for seed := range strings.SplitSeq(a.brokers, ",") {
 		if _, _, err := net.SplitHostPort(seed); err != nil {
@@ -106,8 +104,10 @@ func (a *app) reach(ctx context.Context, c *client) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return err // explain says where nobody answered
 	}
 	var refused *kerr.Error
 	if errors.As(err, &refused) {

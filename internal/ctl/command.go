@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,8 @@ type Process struct {
 
 // app is one run of a command: the process and the settings that all commands share.
 type app struct {
-	p Process
+	p     Process
+	errMu sync.Mutex // one line at a time on p.Err
 
 	brokers    string
 	tenant     string
@@ -55,9 +57,26 @@ func Main(ctx context.Context, p Process) int {
 	if err == nil {
 		return exitOK
 	}
+	err = a.explain(ctx, err)
 	status := statusOf(err)
 	a.complain(err, status)
 	return status
+}
+
+// explain puts the ends that no server gave a sentence to into words: an interrupt, and a server that keeps silent.
+func (a *app) explain(ctx context.Context, err error) error {
+	var known *statusError
+	has := errors.As(err, &known)
+	switch {
+	case has && known.status == exitInterrupted:
+		return err
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return interruptedErrorf("interrupted")
+	case errors.Is(err, context.DeadlineExceeded) && (!has || known.status == exitUnreachable):
+		return unreachableErrorf("no answer from the server at %s within %s: it hangs or is overloaded; --timeout waits longer", a.brokers, a.timeout)
+	default:
+		return err
+	}
 }
 
 // complain tells of an error in the form that the person asked for.
@@ -69,6 +88,8 @@ func (a *app) complain(err error, status int) {
 	} else {
 		text = "felixctl: " + text
 	}
+	a.errMu.Lock()
+	defer a.errMu.Unlock()
 	_, _ = fmt.Fprintln(a.p.Err, text) // nowhere is left to report it
 }
 

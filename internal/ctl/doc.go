@@ -2,7 +2,7 @@
 //
 // Conventions (spec control-api.md section 12): settings come from flag, then environment; data goes to standard output and talk to
 // standard error; -o json gives every table's facts as JSON; exit status 0 success, 1 other failure, 2 arguments, 3 nobody reachable,
-// 4 refused, 5 not there; an error says what to do next.
+// 4 refused, 5 not there, 130 interrupted before the work was done; an error says what to do next.
 //
 // It owns nothing beyond one command's run: a client is made for the command and closed with it.
 //
@@ -13,6 +13,9 @@
 //     works with others. Groups are not used: consume names partitions and offsets itself.
 //   - A client library retries for minutes where a person waits for seconds: a command first asks whether anybody is there (reach),
 //     and its own deadline ends the rest.
+//   - What a client library does not say is heard by its hooks (watcher): that a server is gone, and that it answers without records.
+//     An --exit ends well only at the end offsets of its start, or where two empty answers and a second look at the offsets prove
+//     that the rest holds no record: silence alone proves nothing.
 //   - /dev/null is a character device: a script that reads from it looks like a terminal, so a question is asked only where both
 //     input and output are terminals, and end of input is "no".
 package ctl

@@ -17,6 +17,7 @@ const (
 	exitUnreachable = 3
 	exitRefused     = 4
 	exitMissing     = 5
+	exitInterrupted = 130 // as a shell shows an end by an interrupt
 )
 
 // statusError is an error with the exit status that it means.
@@ -38,6 +39,26 @@ func usageErrorf(format string, args ...any) error {
 func missingErrorf(format string, args ...any) error {
 	return &statusError{status: exitMissing, err: fmt.Errorf(format, args...)}
 }
+
+func unreachableErrorf(format string, args ...any) error {
+	return &statusError{status: exitUnreachable, err: fmt.Errorf(format, args...)}
+}
+
+func interruptedErrorf(format string, args ...any) error {
+	return &statusError{status: exitInterrupted, err: fmt.Errorf(format, args...)}
+}
+
+// sentence is an error with a text for people in place of its cause's.
+type sentence struct {
+	text  string
+	cause error
+}
+
+// Error is the text for people.
+func (s *sentence) Error() string { return s.text }
+
+// Unwrap is the cause.
+func (s *sentence) Unwrap() error { return s.cause }
 
 // statusOf chooses the exit status: the one that the error carries, or what the server or the network said.
 func statusOf(err error) int {
@@ -81,7 +102,7 @@ func refusal(what string, err error, message string) error {
 	if advice := adviceFor(err); advice != "" {
 		text += ": " + advice
 	}
-	return &statusError{status: statusOf(err), err: fmt.Errorf("%s: %s", what, text)}
+	return &statusError{status: statusOf(err), err: &sentence{text: what + ": " + text, cause: err}}
 }
 
 // adviceFor is the next step for failures that people meet often; empty when there is none to give.

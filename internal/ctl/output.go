@@ -46,6 +46,8 @@ func (a *app) table(header []string, rows [][]string) error {
 // say tells a person something that is no data.
 func (a *app) say(format string, args ...any) {
 	if !a.json() {
+		a.errMu.Lock()
+		defer a.errMu.Unlock()
 		_, _ = fmt.Fprintf(a.p.Err, format+"\n", args...) // talk that nobody reads is no failure
 	}
 }

@@ -317,7 +317,7 @@ func (t *tally) report(a *app) error {
 	return nil
 }
 
-func plural(n int) string {
+func plural[N int | int64](n N) string {
 	if n == 1 {
 		return ""
 	}
