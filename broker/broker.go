@@ -31,6 +31,7 @@ type Broker struct {
 
 	producerIDs producerIDs
 	openings    *openings
+	failures    failures
 	closing     chan struct{} // closed when Close begins
 	closeOnce   sync.Once
 
@@ -120,6 +121,9 @@ func (b *Broker) Shard(t *cluster.Topic, partition int32) (*Shard, error) {
 	if s := b.registry.get(id); s != nil {
 		return s, nil
 	}
+	if err := b.failures.get(id, b.opts.Now()); err != nil {
+		return nil, err
+	}
 	// The image that t came from is applied before anything of it is open: a deletion is found by comparing with what was
 	// applied, so one that came and went between two passes would leave its shards behind.
 	b.apply()
@@ -164,9 +168,17 @@ func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
 	})
 	if err != nil {
 		b.metrics.openFailures.Inc()
-		b.metrics.shardsFailed.Inc()
-		b.logger.Error("shard cannot be opened", zap.String("stream", s.name()), zap.Int32("shard", id.Partition), zap.Error(err))
-		return nil, errcode.Newf(errcode.StorageFailed, "open %s: %w", s.label(), err)
+		refusal := errcode.Newf(errcode.StorageFailed, "open: %w", err)
+		if b.failures.add(id, refusal, b.opts.Now()) {
+			b.metrics.shardsFailed.Inc()
+			b.logger.Error("shard cannot be opened", zap.String("stream", s.name()), zap.Int32("shard", id.Partition),
+				zap.Duration("tried_again_after", openRetry), zap.Error(err))
+		}
+		return nil, refusal
+	}
+	if b.failures.forget(id) {
+		b.metrics.shardsFailed.Dec()
+		b.logger.Info("shard opened after failures", zap.String("stream", s.name()), zap.Int32("shard", id.Partition))
 	}
 	s.replica = replica.New(replica.Options{Log: l, Self: b.opts.Self, CommitOnSync: b.opts.CommitOnSync})
 	s.lead(t)
@@ -252,6 +264,7 @@ func (b *Broker) deleteTopic(t *cluster.Topic) {
 			b.logger.Error("deleted shard leaves files behind", zap.String("stream", s.name()), zap.Int32("shard", s.id.Partition), zap.Error(err))
 		}
 	}
+	b.metrics.shardsFailed.Sub(float64(b.failures.forgetTopic(t.ID)))
 	b.removeFiles(t.ID)
 }
 

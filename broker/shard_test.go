@@ -3,9 +3,12 @@ package broker
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
@@ -430,5 +433,60 @@ func TestOrphansAreKept(t *testing.T) {
 				t.Errorf("kept = %v, want %v", kept, tc.kept)
 			}
 		})
+	}
+}
+
+func TestAShardThatCannotBeOpenedIsTriedSeldom(t *testing.T) {
+	f := newFixture(t, log.SyncPeriodic)
+	topic := f.meta.topic(t, "orders", 1, nil)
+	f.append(t, f.shard(t, topic, 0), "a")
+	// A whole stop, so that the record counts as synced, and damage to it is no torn tail.
+	if err := errors.Join(f.b.Close(t.Context()), f.shared.Journal.Close()); err != nil {
+		t.Fatal(err)
+	}
+	image := f.fs.ProcessKillImage()
+	file := f.b.shardDir(topic.Shard(0)) + "/00000000000000000000.log"
+	overwrite := func(b []byte, at int64) {
+		t.Helper()
+		h, err := image.OpenFile(file, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if _, err := h.WriteAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var magic [1]byte
+	h, err := image.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.ReadAt(magic[:], 0); err != nil {
+		t.Fatal(err)
+	}
+	_ = h.Close()
+	overwrite([]byte{^magic[0]}, 0)
+
+	g := &fixture{meta: f.meta, now: f.now}
+	g.open(t, image, log.SyncPeriodic)
+	failed := func() float64 {
+		var m dto.Metric
+		if err := g.b.metrics.shardsFailed.Write(&m); err != nil {
+			t.Fatal(err)
+		}
+		return m.GetGauge().GetValue()
+	}
+	_, first := g.b.Shard(topic, 0)
+	if errcode.Of(first) != errcode.StorageFailed || failed() != 1 {
+		t.Fatalf("opening damaged files: %v, %v shards failed", first, failed())
+	}
+	overwrite(magic[:], 0) // mended, but it is too soon to look
+	if _, again := g.b.Shard(topic, 0); again != first {
+		t.Errorf("second try: %v, want the same error without a look", again)
+	}
+	g.now = g.now.Add(openRetry)
+	if got := values(t, g.shard(t, topic, 0), 0); len(got) != 1 || failed() != 0 {
+		t.Errorf("after the mending: %q, %v shards failed", got, failed())
 	}
 }
