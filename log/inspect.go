@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
@@ -24,11 +22,14 @@ const (
 	Clean Verdict = iota
 	// WouldRepair: it would cut or remove something that was never acknowledged as synced, and open them.
 	WouldRepair
+	// Damaged: it would open them, since it does not read what was synced long ago, and reads of the damaged records would fail.
+	// Only VerifyAll finds this. With Shared.VerifyAllOnOpen it would refuse them.
+	Damaged
 	// WouldRefuse: it would not open them.
 	WouldRefuse
 )
 
-var verdictNames = [...]string{"clean", "would repair", "would refuse"}
+var verdictNames = [...]string{"clean", "would repair", "damaged", "would refuse"}
 
 // String returns the verdict in words.
 func (v Verdict) String() string {
@@ -46,17 +47,20 @@ type InspectOptions struct {
 	VerifyAll bool
 	// RepairChecksumTail is as in Shared.
 	RepairChecksumTail bool
-	// Workers is how many logs are looked at at once. Default: one a processor.
+	// Workers is how many logs and segments are read at once. Default: one a processor.
 	Workers int
 }
 
-// Finding is one thing that start-up would repair or refuse.
+// Finding is one thing that start-up would repair or refuse, or the damage in one file.
 type Finding struct {
+	Verdict  Verdict
 	File     string
-	Position int64
+	Position int64 // of the first bad place
 	Reason   string
-	// Bytes is how much would be cut or removed that may have held records.
+	// Bytes is how much would be cut or removed that may have held records; of damage, how much cannot be read.
 	Bytes int64
+	// Places is how many bad places the file has, 0 where they were not counted.
+	Places int
 }
 
 // SegmentReport describes one segment.
@@ -102,7 +106,8 @@ func (r *Report) Verdict() Verdict {
 }
 
 // Inspect looks at the logs of a data directory with the code that opens them, and changes nothing. progress, if not nil, is called
-// after each log, from one goroutine at a time. An error means that the files could not be looked at; what is wrong with them is in
+// after each log, from one goroutine at a time. A log's verdict is that of a start; VerifyAll then reads what the start does not, past every bad
+// place to the end of each segment. An error means that the files could not be looked at; what is wrong with them is in
 // the report.
 func Inspect(fsys vfs.FS, dataDir string, opts InspectOptions, progress func(done, total int, shard *ShardReport)) (*Report, error) {
 	report := &Report{}
@@ -111,20 +116,21 @@ func Inspect(fsys vfs.FS, dataDir string, opts InspectOptions, progress func(don
 	switch {
 	case errors.As(err, &damaged):
 		report.JournalVerdict = WouldRefuse
-		report.Journal = []Finding{{File: damaged.File, Position: damaged.Position, Reason: damaged.Reason.Error()}}
+		report.Journal = []Finding{{Verdict: WouldRefuse, File: damaged.File, Position: damaged.Position, Reason: damaged.Reason.Error()}}
 		view = nil
 	case err != nil:
 		return nil, fmt.Errorf("journal: %w", err)
 	case view.Cut > 0:
 		report.JournalVerdict = WouldRepair
-		report.Journal = []Finding{{File: path.Join(dataDir, "journal"), Reason: "torn end of the journal", Bytes: view.Cut}}
+		report.Journal = []Finding{{Verdict: WouldRepair, File: path.Join(dataDir, "journal"), Reason: "torn end of the journal", Bytes: view.Cut}}
 	}
 	shards, err := listShards(fsys, path.Join(dataDir, "shards"), opts.Shards)
 	if err != nil {
 		return nil, err
 	}
 	report.Shards = make([]ShardReport, len(shards))
-	return report, inspectAll(fsys, shards, report, view, &opts, progress)
+	in := &inspection{fs: fsys, view: view, opts: opts, report: report, progress: progress, shards: shards}
+	return report, in.run()
 }
 
 // shardDir is a log on disk.
@@ -167,85 +173,4 @@ func listShards(fsys vfs.FS, dir string, want func(ids.ShardID) bool) ([]shardDi
 		return int(a.shard.Partition) - int(b.shard.Partition)
 	})
 	return out, nil
-}
-
-// inspectAll looks at several logs at once.
-func inspectAll(fsys vfs.FS, shards []shardDir, report *Report, view *journal.View, opts *InspectOptions, progress func(int, int, *ShardReport)) error {
-	workers := opts.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var mu sync.Mutex
-	var firstErr error
-	next, done := 0, 0
-	var wg sync.WaitGroup
-	for range min(workers, len(shards)) {
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				stop := i >= len(shards) || firstErr != nil
-				mu.Unlock()
-				if stop {
-					return
-				}
-				r, err := inspectShard(fsys, shards[i], view, opts)
-				mu.Lock()
-				report.Shards[i] = r
-				done++
-				if err != nil && firstErr == nil {
-					firstErr = fmt.Errorf("%s: %w", shards[i].dir, err)
-				}
-				if progress != nil {
-					progress(done, len(shards), &report.Shards[i])
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	return firstErr
-}
-
-// inspectShard looks at one log.
-func inspectShard(fsys vfs.FS, s shardDir, view *journal.View, opts *InspectOptions) (ShardReport, error) {
-	in := recoveryInput{
-		fs: fsys, dir: s.dir, name: s.shard.String(), verifyAll: opts.VerifyAll, repairTail: opts.RepairChecksumTail,
-		interval: defaultIndexIntervalBytes, producers: DefaultMaxProducers, batches: DefaultProducerBatches,
-	}
-	r := ShardReport{Shard: s.shard, Dir: s.dir, Mark: ids.NoOffset, Epoch: ids.NoEpoch}
-	if view != nil {
-		in.entry = view.Get(s.shard)
-	}
-	if in.entry.MarkKnown {
-		r.Mark = in.entry.Mark
-	}
-	got, err := recoverLog(in)
-	var damaged *DamageError
-	if errors.As(err, &damaged) {
-		r.Verdict = WouldRefuse
-		r.Findings = []Finding{{File: damaged.File, Position: damaged.Position, Reason: damaged.Reason}}
-		return r, nil
-	}
-	if err != nil {
-		return r, err
-	}
-	for _, a := range got.actions {
-		r.Verdict = WouldRepair
-		r.Findings = append(r.Findings, Finding{File: a.file, Position: a.size, Reason: a.why, Bytes: a.lost})
-	}
-	for _, seg := range got.rebuilt {
-		r.Verdict = WouldRepair
-		r.Findings = append(r.Findings, Finding{File: offsetName(s.dir, seg.base, indexSuffix), Reason: "index is missing or does not fit, and would be made anew"})
-	}
-	r.Start, r.End, r.Epoch, r.Producers, r.Scanned = got.start, got.end, got.epochs.latest(), got.producers.len(), got.scanned
-	for i, seg := range got.segments {
-		r.Bytes += seg.size.Load()
-		r.Segments = append(r.Segments, SegmentReport{
-			Base: seg.base, End: seg.endOffset(), Bytes: seg.size.Load(), MaxTimestamp: max(-1, seg.largest.Load()),
-			Compacted: seg.compacted, Sealed: i < len(got.segments)-1,
-		})
-	}
-	return r, nil
 }

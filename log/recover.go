@@ -54,6 +54,7 @@ type recovered struct {
 	rebuilt   []*segment // sealed, with an index that must be written again
 	noState   bool       // producer state had to be rebuilt
 	scanned   int64      // bytes
+	unread    int        // how many of the first segments were taken from their indexes, for all that is known without reading them
 }
 
 // found is a segment's file before it is judged.
@@ -82,12 +83,22 @@ type recovery struct {
 // that holds it and all after it are scanned in full, and cut at the first fault that lies at or past the mark. Producer state at the
 // line between the two comes from a snapshot, made when the segment after it was begun.
 func recoverLog(in recoveryInput) (*recovered, error) {
+	return newRecovery(in).run()
+}
+
+func newRecovery(in recoveryInput) *recovery {
 	r := &recovery{recoveryInput: in}
 	r.recovered.producers = newProducerTable(in.producers, in.batches)
-	if err := r.list(); err != nil {
+	return r
+}
+
+// run is recoverLog. After a refusal, files holds every segment that is there.
+func (r *recovery) run() (*recovered, error) {
+	err := r.list()
+	r.dropSuperseded()
+	if err != nil {
 		return nil, err
 	}
-	r.dropSuperseded()
 	if len(r.files) == 0 {
 		return r.empty()
 	}
@@ -98,6 +109,7 @@ func recoverLog(in recoveryInput) (*recovered, error) {
 			return nil, err
 		}
 	}
+	r.unread = len(r.segments)
 	if err := r.loadProducers(); err != nil {
 		return nil, err
 	}
@@ -122,7 +134,7 @@ func (r *recovery) remove(file, why string, lost int64) {
 	r.actions = append(r.actions, action{kind: actRemove, file: file, why: why, lost: lost})
 }
 
-// list reads the directory and the head of each segment.
+// list reads the directory and the head of each segment. A segment of another format is refused once all were listed.
 func (r *recovery) list() error {
 	entries, err := r.fs.ReadDir(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,10 +144,14 @@ func (r *recovery) list() error {
 		return err
 	}
 	var indexes []ids.Offset
+	var refusal error
 	for _, e := range entries {
 		if base, ok := parseOffsetName(e.Name, segmentSuffix); ok {
 			f, err := r.probe(base)
-			if err != nil {
+			if errors.Is(f.headErr, errFormat) && refusal == nil {
+				refusal, err = err, nil
+			}
+			if err != nil && !errors.Is(f.headErr, errFormat) {
 				return err
 			}
 			r.files = append(r.files, f)
@@ -153,7 +169,7 @@ func (r *recovery) list() error {
 		}
 		r.indexes[base] = true
 	}
-	return nil
+	return refusal
 }
 
 // probe reads the head of a segment's file.
@@ -264,7 +280,7 @@ func (r *recovery) finish() (*recovered, error) {
 		for i := len(r.segments) - 1; i >= 0; i-- {
 			r.removeSegment(r.segments[i].base, "below the log start offset", 0)
 		}
-		r.segments, r.seals, r.rebuilt = nil, nil, nil
+		r.segments, r.seals, r.rebuilt, r.unread = nil, nil, nil, 0
 		r.epochs = nil
 		r.recovered.end = r.recovered.start
 	}

@@ -58,6 +58,11 @@ func (r *recovery) usableIndex(f *found, next ids.Offset) (indexHead, error) {
 	if !r.indexes[f.base] {
 		return indexHead{}, errIndex
 	}
+	return r.fittingIndex(f, next)
+}
+
+// fittingIndex is usableIndex of a file that may be missing.
+func (r *recovery) fittingIndex(f *found, next ids.Offset) (indexHead, error) {
 	head, err := readIndexHead(r.fs, r.path(f.base, indexSuffix))
 	if err != nil {
 		return head, err

@@ -71,11 +71,15 @@ type visitor func(pos int64, h *recordbatch.Header, batch []byte) error
 // scanFile reads the batches of a segment's file up to limit, checks header, chain and checksum of each, and returns where the good
 // part ends. A fault is nil when that is at limit. err is about reading or comes from visit.
 func scanFile(f vfs.File, limit int64, c *chain, visit visitor) (good int64, bad *fault, err error) {
+	return scanFrom(f, segmentHeaderBytes, limit, c, visit)
+}
+
+// scanFrom is scanFile from the batch at pos on.
+func scanFrom(f vfs.File, pos, limit int64, c *chain, visit visitor) (good int64, bad *fault, err error) {
 	pooled := scanBuffers.Get().(*[scanBytes]byte)
 	defer scanBuffers.Put(pooled)
 	buffer := pooled[:]
-	pos := int64(segmentHeaderBytes) // of the first unread batch
-	c.began = 0                      // it is about this file
+	c.began = 0 // it is about this file
 	var window []byte
 	var h recordbatch.Header // one for all batches: visit makes it escape
 	for pos < limit {

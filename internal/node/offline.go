@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,7 +53,10 @@ func newOffline(p Process, verify bool, name, short, long string) *cobra.Command
 		Long: long + ` The node must be stopped.
 
 The exit status is 0 when all is clean, 6 when a start would repair something that was never acknowledged as synced (a torn
-tail, a missing index), 7 when it would refuse a log or records are damaged, and 1 when the files cannot be read.`,
+tail, a missing index), 7 when it would refuse a log or records are damaged, and 1 when the files cannot be read or the directory
+is none of Felix's. "damaged" is a log that a start opens, whose damaged records it cannot serve; only verify finds those.
+
+TOPIC-ID is the folder's name under shards/, or the same id as Kafka's tools print it (base64).`,
 	}
 	cmd.Flags().StringVar(&o.dataDir, "data-dir", "", "data directory, as for serve (default data)")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "`table` for people or json for programs")
@@ -107,6 +111,8 @@ func verdictError(v log.Verdict) error {
 		return nil
 	case log.WouldRepair:
 		return &statusError{status: exitRepair, err: errors.New("a start would repair"), quiet: true}
+	case log.Damaged:
+		return &statusError{status: exitRefuse, err: errors.New("records are damaged"), quiet: true}
 	default:
 		return &statusError{status: exitRefuse, err: errors.New("a start would refuse"), quiet: true}
 	}
@@ -122,6 +128,9 @@ func (o *offline) keepOut() (release func(), err error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("data directory: %s is a file", o.dataDir)
 	}
+	if !isDataDir(o.dataDir) {
+		return nil, fmt.Errorf("no Felix data directory here: %s holds neither %s, meta/node.json nor shards/", o.dataDir, lockName)
+	}
 	f, err := os.Open(filepath.Join(o.dataDir, lockName))
 	if errors.Is(err, os.ErrNotExist) {
 		return func() {}, nil
@@ -131,9 +140,37 @@ func (o *offline) keepOut() (release func(), err error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		holder := holderOf(f)
-		return nil, errors.Join(fmt.Errorf("data directory %s is in use%s: stop the node first: %w", o.dataDir, holder, err), f.Close())
+		err = errors.Join(err, f.Close())
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("data directory %s is in use%s: stop the node first", o.dataDir, holder)
+		}
+		return nil, fmt.Errorf("lock %s: %w", filepath.Join(o.dataDir, lockName), err)
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// isDataDir says that a node has had the directory, or that its logs were copied there: a wrong path must not read as clean. A node
+// that was killed in its first start may have left no more than the lock file.
+func isDataDir(dir string) bool {
+	for _, name := range []string{lockName, filepath.Join("meta", "node.json"), "shards"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// parseTopicID reads a topic id as it stands on disk, or as Kafka's tools print it: URL-safe base64, with or without padding.
+func parseTopicID(text string) (ids.TopicID, error) {
+	id, err := ids.ParseTopicID(text)
+	if err == nil {
+		return id, nil
+	}
+	raw, notBase64 := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	if notBase64 != nil || len(raw) != len(id) {
+		return id, err
+	}
+	return ids.TopicID(raw), nil
 }
 
 // parseShards reads TOPIC-ID[/PARTITION] arguments into a filter; none is nil, which is all.
@@ -145,9 +182,9 @@ func parseShards(args []string) (func(ids.ShardID) bool, error) {
 	shards := map[ids.ShardID]bool{}
 	for _, arg := range args {
 		text, number, one := strings.Cut(arg, "/")
-		topic, err := ids.ParseTopicID(text)
+		topic, err := parseTopicID(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is not TOPIC-ID[/PARTITION] (the id is the folder's name under shards/): %w", arg, err)
+			return nil, fmt.Errorf("%q is not TOPIC-ID[/PARTITION] (the id is the folder's name under shards/, or its base64 form): %w", arg, err)
 		}
 		if !one {
 			topics[topic] = true
@@ -184,8 +221,8 @@ func (o *offline) print(r *log.Report, took time.Duration) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return o.printDetails(r, fmt.Sprintf("%d logs with %d bytes, %d checked in %s: %d clean, %d would be repaired, %d would be refused\n",
-		len(r.Shards), total, read, took.Round(time.Millisecond), counts[log.Clean], counts[log.WouldRepair], counts[log.WouldRefuse]))
+	return o.printDetails(r, fmt.Sprintf("%d logs with %d bytes, %d checked in %s: %d clean, %d would be repaired, %d damaged, %d would be refused\n",
+		len(r.Shards), total, read, took.Round(time.Millisecond), counts[log.Clean], counts[log.WouldRepair], counts[log.Damaged], counts[log.WouldRefuse]))
 }
 
 // printDetails prints segments, findings and the summary below the table.
@@ -202,19 +239,24 @@ func (o *offline) printDetails(r *log.Report, summary string) error {
 			}
 		}
 	}
-	finding := func(f *log.Finding, verdict log.Verdict) {
-		fmt.Fprintf(&b, "%s: %s at %d: %s", verdict, f.File, f.Position, f.Reason)
-		if f.Bytes > 0 {
+	finding := func(f *log.Finding) {
+		fmt.Fprintf(&b, "%s: %s at %d: %s", f.Verdict, f.File, f.Position, f.Reason)
+		switch {
+		case f.Places == 1:
+			fmt.Fprintf(&b, " (1 bad place, %d bytes)", f.Bytes)
+		case f.Places > 1:
+			fmt.Fprintf(&b, " (the first of %d bad places, %d bytes)", f.Places, f.Bytes)
+		case f.Bytes > 0:
 			fmt.Fprintf(&b, " (%d bytes)", f.Bytes)
 		}
 		b.WriteString("\n")
 	}
 	for i := range r.Journal {
-		finding(&r.Journal[i], r.JournalVerdict)
+		finding(&r.Journal[i])
 	}
 	for i := range r.Shards {
 		for j := range r.Shards[i].Findings {
-			finding(&r.Shards[i].Findings[j], r.Shards[i].Verdict)
+			finding(&r.Shards[i].Findings[j])
 		}
 	}
 	b.WriteString(summary)

@@ -10,7 +10,7 @@ import (
 // The JSON forms of a report. They are written out here, so that a renamed field of package log does not change what programs read.
 type (
 	jsonReport struct {
-		Verdict string        `json:"verdict"` // clean, would_repair, would_refuse
+		Verdict string        `json:"verdict"` // clean, would_repair, damaged, would_refuse
 		Seconds float64       `json:"seconds"`
 		Journal jsonJournal   `json:"journal"`
 		Logs    []jsonLog     `json:"logs"`
@@ -37,10 +37,12 @@ type (
 		Segments      []jsonSegment `json:"segments"`
 	}
 	jsonFinding struct {
+		Verdict  string `json:"verdict"`
 		File     string `json:"file"`
 		Position int64  `json:"position"`
 		Reason   string `json:"reason"`
-		Bytes    int64  `json:"bytes"` // that would be cut or removed
+		Bytes    int64  `json:"bytes"`      // that would be cut or removed, or cannot be read
+		Places   int    `json:"bad_places"` // 0 where they were not counted
 	}
 	jsonSegment struct {
 		Base         int64 `json:"base_offset"`
@@ -85,7 +87,7 @@ func reportJSON(r *log.Report, took time.Duration) jsonReport {
 func findingsJSON(list []log.Finding) []jsonFinding {
 	out := make([]jsonFinding, len(list))
 	for i, f := range list {
-		out[i] = jsonFinding{File: f.File, Position: f.Position, Reason: f.Reason, Bytes: f.Bytes}
+		out[i] = jsonFinding{Verdict: verdictWord(f.Verdict), File: f.File, Position: f.Position, Reason: f.Reason, Bytes: f.Bytes, Places: f.Places}
 	}
 	return out
 }

@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // runOffline runs the felix command line and returns status, output and talk.
@@ -133,8 +137,69 @@ func TestOfflineMistakes(t *testing.T) {
 	if status, _, talk := runOffline(t, "log", "verify", dir, "-o", "xml"); status != exitUsage || !strings.Contains(talk, "xml") {
 		t.Errorf("a bad form: got %d %q", status, talk)
 	}
+	// A wrong path must not read as clean, least of all one that happens to hold a directory of a common name.
+	elsewhere := t.TempDir()
+	if err := os.Mkdir(filepath.Join(elsewhere, "journal"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"inspect", "verify"} {
+		if status, out, talk := runOffline(t, "log", command, elsewhere); status != exitFailure || out != "" || !strings.Contains(talk, "no Felix data directory here") {
+			t.Errorf("%s elsewhere: got %d %q %q", command, status, out, talk)
+		}
+	}
+	id, err := ids.ParseTopicID(topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{id.Base64(), id.Base64() + "==", id.Base64() + "/0"} {
+		if status, out, talk := runOffline(t, "log", "verify", dir, form); status != exitOK || !strings.Contains(out, "1 logs") {
+			t.Errorf("id %s: got %d %q %q", form, status, out, talk)
+		}
+	}
 	openTest(t, dir)
-	if status, _, talk := runOffline(t, "log", "verify", dir); status != exitFailure || !strings.Contains(talk, "stop the node first") {
+	if status, _, talk := runOffline(t, "log", "verify", dir); status != exitFailure || !strings.HasSuffix(talk, "stop the node first\n") {
 		t.Errorf("a running node: got %d %q", status, talk)
+	}
+}
+
+// TestVerifyDamageThatAStartServes spoils a sealed segment: a start does not read it and opens the log, so the verdict is not its.
+func TestVerifyDamageThatAStartServes(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, dir, "FELIX_DURABLE_SEGMENT_BYTES=1MiB")
+	c := newClient(t, n.Addrs().Kafka, kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for range 8 {
+		if err := c.ProduceSync(t.Context(), &kgo.Record{Topic: "sealed", Value: make([]byte, 300<<10)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "shards", "*", "0", "*.log"))
+	if err != nil || len(found) < 2 {
+		t.Fatalf("got segments %v, %v, want two", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)/2] ^= 1
+	if err := os.WriteFile(found[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, talk := runOffline(t, "log", "inspect", dir); status != exitOK {
+		t.Errorf("inspect: got %d\n%s%s", status, out, talk)
+	}
+	status, out, talk := runOffline(t, "log", "verify", dir, "--segments")
+	if status != exitRefuse || !strings.Contains(out, "damaged: "+found[0]+" at ") || !strings.Contains(out, "1 bad place") || !strings.Contains(out, "1 damaged, 0 would be refused") {
+		t.Errorf("verify: got %d\n%s%s", status, out, talk)
+	}
+	_, out, _ = runOffline(t, "log", "verify", dir, "-o", "json")
+	var report jsonReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if l := report.Logs[0]; report.Verdict != "damaged" || l.End != 8 || len(l.Segments) != len(found) || l.Bytes == 0 || len(l.Findings) != 1 || l.Findings[0].Places != 1 {
+		t.Errorf("got %+v", report)
 	}
 }
