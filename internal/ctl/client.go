@@ -46,6 +46,7 @@ func (a *app) options() ([]kgo.Opt, error) {
 		kgo.SeedBrokers(strings.Split(a.brokers, ",")...),
 		kgo.ClientID("felixctl"),
 		kgo.RetryTimeout(a.timeout),
+		kgo.MetadataMinAge(maxPoll), // a server that is back is found soon
 	}
 	for seed := range strings.SplitSeq(a.brokers, ",") {
 		if _, _, err := net.SplitHostPort(seed); err != nil {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +36,10 @@ func (a *app) produceCommand() *cobra.Command {
 	produce := &cobra.Command{
 		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: upTo(2),
 		Long: `Write one record with the message, or one for each line of standard input or of --file. Every record is written exactly once,
-in order within its partition, and the command ends when the server has acknowledged all of them.`,
+in order within its partition, and the command ends when the server has acknowledged all of them.
+
+A server that is gone is waited for, as long as --timeout without any acknowledgement. The first interrupt ends the reading and the
+command, with status 130; the count of records that were not acknowledged is told, and those may have been written or not.`,
 		Example: `  felixctl produce greetings hello --key anna
   printf 'a:1\nb:2\n' | felixctl produce pairs --key-delim :
   felixctl produce images --file cat.png --whole`,
@@ -121,22 +123,16 @@ func (a *app) produce(cmd *cobra.Command, f produceFlags, args []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	c, err := a.connect(ctx, opts...)
+	watch := newWatcher(a)
+	c, err := a.connect(ctx, append(opts, kgo.WithHooks(watch))...)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 
-	// An interrupt stops the reading; what was read is still delivered.
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	w := &writer{ctx: sending, client: c, flags: &f, headers: headers, tally: tally{topic: args[0], blind: f.acks == "0", spans: map[int32]*offsetSpan{}}, app: a}
-	readErr := a.eachRecord(ctx, &f, args[1:], w.send)
-	delivered := c.Client.Flush(sending)
-	if err := errors.Join(readErr, delivered, w.tally.failure()); err != nil {
-		return errors.Join(w.tally.report(a), err)
-	}
-	return w.tally.report(a)
+	w := &writer{client: c, flags: &f, headers: headers, watch: watch, app: a, tally: newTally(args[0], f.acks == "0")}
+	err = w.run(ctx, args[1:])
+	return errors.Join(w.tally.report(a, err), err)
 }
 
 // eachRecord calls send for each record that the flags and the input make.
@@ -169,7 +165,7 @@ func (a *app) eachRecord(ctx context.Context, f *produceFlags, message []string,
 	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
 	for lines.Scan() {
 		if ctx.Err() != nil {
-			return nil
+			return ctx.Err()
 		}
 		if err := send(bytes.Clone(lines.Bytes()), false); err != nil {
 			return err
@@ -191,135 +187,4 @@ func parseHeaders(list []string) ([]kgo.RecordHeader, error) {
 		out = append(out, kgo.RecordHeader{Key: k, Value: []byte(v)})
 	}
 	return out, nil
-}
-
-// writer hands records to the client and counts what came of them.
-type writer struct {
-	ctx     context.Context // one command's delivery, which outlives the reading
-	client  *client
-	flags   *produceFlags
-	headers []kgo.RecordHeader
-	tally   tally
-	app     *app
-	told    time.Time
-}
-
-func (w *writer) send(line []byte, null bool) error {
-	var key []byte
-	if w.flags.key != "" {
-		key = []byte(w.flags.key)
-	}
-	if w.flags.keyDelim != "" {
-		k, v, ok := bytes.Cut(line, []byte(w.flags.keyDelim))
-		if !ok {
-			return usageErrorf("a line has no %q between key and value: %.60q", w.flags.keyDelim, line)
-		}
-		key, line = k, v
-	}
-	if line == nil && !null {
-		line = []byte{}
-	}
-	for range w.flags.count {
-		if err := w.tally.failure(); err != nil {
-			return nil //nolint:nilerr // the failure is reported once, by the tally
-		}
-		w.client.Produce(w.ctx, &kgo.Record{Key: key, Value: line, Headers: w.headers, Partition: max(w.flags.partition, 0)}, w.tally.done)
-	}
-	if now := time.Now(); now.Sub(w.told) > progressEvery {
-		if !w.told.IsZero() {
-			w.app.say("%d records acknowledged", w.tally.count())
-		}
-		w.told = now
-	}
-	return nil
-}
-
-// tally counts acknowledged records, from the client's callbacks.
-type tally struct {
-	topic string
-	blind bool // nobody acknowledges, so offsets are not known
-
-	mu    sync.Mutex
-	n     int
-	first error
-	spans map[int32]*offsetSpan
-}
-
-// offsetSpan is the range of offsets that one partition got.
-type offsetSpan struct {
-	Partition int32 `json:"partition"`
-	Records   int   `json:"records"`
-	First     int64 `json:"first_offset"` // -1 when the acknowledgement carried none
-	Last      int64 `json:"last_offset"`
-}
-
-func (t *tally) done(r *kgo.Record, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil {
-		if t.first == nil {
-			t.first = refusal("produce to "+t.topic, err, "")
-		}
-		return
-	}
-	t.n++
-	offset := r.Offset
-	if t.blind {
-		offset = -1
-	}
-	s := t.spans[r.Partition]
-	if s == nil {
-		s = &offsetSpan{Partition: r.Partition, First: offset, Last: offset}
-		t.spans[r.Partition] = s
-	}
-	s.Records++
-	s.First, s.Last = min(s.First, offset), max(s.Last, offset)
-}
-
-func (t *tally) failure() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.first
-}
-
-func (t *tally) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.n
-}
-
-func (t *tally) report(a *app) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := make([]offsetSpan, 0, len(t.spans))
-	for _, s := range t.spans {
-		list = append(list, *s)
-	}
-	slices.SortFunc(list, func(x, y offsetSpan) int { return int(x.Partition - y.Partition) })
-	if a.json() {
-		return a.emit(map[string]any{"topic": t.topic, "published": t.n, "offsets": list}, nil, nil)
-	}
-	if _, err := fmt.Fprintf(a.p.Out, "%d record%s to %s\n", t.n, plural(t.n), t.topic); err != nil {
-		return err
-	}
-	for _, s := range list {
-		where := fmt.Sprintf("offset %d", s.First)
-		if s.Last > s.First {
-			where = fmt.Sprintf("offsets %d to %d", s.First, s.Last)
-		}
-		if s.First < 0 {
-			where = "offset not told (acks 0)"
-		}
-		if _, err := fmt.Fprintf(a.p.Out, "  partition %d: %s\n", s.Partition, where); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func plural[N int | int64](n N) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

@@ -29,6 +29,14 @@ type topicRow struct {
 	Replicas   int    `json:"replicas"`
 	Records    int64  `json:"records"`
 	Bytes      int64  `json:"bytes"`
+
+	Failed []failedPartition `json:"failed,omitempty"`
+}
+
+// failedPartition is a partition that the server does not serve.
+type failedPartition struct {
+	Partition int32  `json:"partition"`
+	Error     string `json:"error"`
 }
 
 func (a *app) topicList() *cobra.Command {
@@ -57,13 +65,37 @@ func (a *app) topicList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		table := make([][]string, len(rows))
-		for i, r := range rows {
-			table[i] = []string{r.Name, fmt.Sprint(r.Partitions), fmt.Sprint(r.Replicas), orDash(r.Records), sizeOf(r.Bytes)}
-		}
-		return a.emit(rows, []string{"NAME", "PARTITIONS", "REPLICAS", "OFFSETS", "SIZE"}, table)
+		return a.printTopics(rows)
 	}
 	return list
+}
+
+// printTopics shows a listing. A topic with failed partitions is marked, and each of them is told of beside the data.
+func (a *app) printTopics(rows []topicRow) error {
+	header := []string{"NAME", "PARTITIONS", "REPLICAS", "OFFSETS", "SIZE"}
+	failed := slices.ContainsFunc(rows, func(r topicRow) bool { return len(r.Failed) > 0 })
+	if failed {
+		header = append(header, "STATE")
+	}
+	table := make([][]string, len(rows))
+	for i, r := range rows {
+		table[i] = []string{r.Name, fmt.Sprint(r.Partitions), fmt.Sprint(r.Replicas), orDash(r.Records), sizeOf(r.Bytes)}
+		if !failed {
+			continue
+		}
+		state := "ok"
+		if len(r.Failed) > 0 {
+			state = fmt.Sprintf("%d of %d failed", len(r.Failed), r.Partitions)
+		}
+		table[i] = append(table[i], state)
+	}
+	err := a.emit(rows, header, table)
+	for _, r := range rows {
+		for _, f := range r.Failed {
+			a.say("%s partition %d: %s", r.Name, f.Partition, f.Error)
+		}
+	}
+	return err
 }
 
 // summarize adds offsets and sizes to the details, sorted by name.
@@ -79,15 +111,16 @@ func (c *client) summarize(ctx context.Context, details kadm.TopicDetails) ([]to
 	sizes := c.sizes(ctx, details)
 	for _, t := range details.Sorted() {
 		row := topicRow{Name: t.Topic, ID: t.ID.String(), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Bytes: -1}
-		for p := range t.Partitions {
+		for _, p := range t.Partitions.Numbers() {
 			s := spans[partitionKey{t.Topic, p}]
 			if s.err != nil {
-				row.Records = -1
-				break
+				row.Failed = append(row.Failed, failedPartition{Partition: p, Error: s.err.Error()})
 			}
 			row.Records += s.end - s.start
 		}
-		if sizes != nil {
+		if len(row.Failed) > 0 {
+			row.Records = -1 // the sum of what is served would pass for the whole
+		} else if sizes != nil {
 			row.Bytes = 0
 			for p := range t.Partitions {
 				row.Bytes += sizes[partitionKey{t.Topic, p}]
