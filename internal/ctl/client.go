@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -42,16 +42,15 @@ func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
 }
 
 func (a *app) options() ([]kgo.Opt, error) {
+	seeds, err := parseSeeds(a.brokers)
+	if err != nil {
+		return nil, err
+	}
 	opts := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(a.brokers, ",")...),
+		kgo.SeedBrokers(seeds...),
 		kgo.ClientID("felixctl"),
 		kgo.RetryTimeout(a.timeout),
 		kgo.MetadataMinAge(maxPoll), // a server that is back is found soon
-	}
-	for seed := range strings.SplitSeq(a.brokers, ",") {
-		if _, _, err := net.SplitHostPort(seed); err != nil {
-			return nil, usageErrorf("--brokers %q is not host:port,host:port", a.brokers)
-		}
 	}
 	if a.tenant != "" {
 		secret, err := a.secret()
@@ -68,6 +67,29 @@ func (a *app) options() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.DialTLSConfig(conf))
 	}
 	return opts, nil
+}
+
+// kafkaPort is the port of an address that names none.
+const kafkaPort = "9092"
+
+// parseSeeds reads --brokers: host or host:port, separated by commas. An IPv6 address with a port is in brackets.
+func parseSeeds(list string) ([]string, error) {
+	var seeds []string
+	for seed := range strings.SplitSeq(list, ",") {
+		seed = strings.TrimSpace(seed)
+		host, port, err := net.SplitHostPort(seed)
+		if err != nil {
+			host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), kafkaPort
+			if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+				host = ""
+			}
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
+			return nil, usageErrorf("--brokers %q is not host:port,host:port", list)
+		}
+		seeds = append(seeds, net.JoinHostPort(host, port))
+	}
+	return seeds, nil
 }
 
 func (a *app) secret() (string, error) {
@@ -116,7 +138,15 @@ func (a *app) reach(ctx context.Context, c *client) error {
 	}
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &unknown) {
-		return &statusError{status: exitUnreachable, err: fmt.Errorf("the certificate of %s is signed by nobody known here: name its authority with --ca-file", a.brokers)}
+		return unreachableErrorf("the certificate of %s is signed by nobody known here: name its authority with --ca-file", a.brokers)
+	}
+	var name x509.HostnameError
+	if errors.As(err, &name) {
+		return unreachableErrorf("the certificate of %s is for another name (%w): name the one it is for with --server-name", a.brokers, err)
+	}
+	var plaintext tls.RecordHeaderError
+	if errors.As(err, &plaintext) {
+		return unreachableErrorf("the server at %s does not speak TLS: leave out --tls, --ca-file and --server-name", a.brokers)
 	}
 	hint := "start one with `felix serve`, or name another with --brokers"
 	var dial *net.OpError
@@ -124,5 +154,5 @@ func (a *app) reach(ctx context.Context, c *client) error {
 		// Somebody is there and hangs up: most often one side speaks TLS and the other does not, or a login is asked for.
 		hint = "if the server uses TLS or asks for a login, give --tls or --ca-file, --tenant and --token"
 	}
-	return &statusError{status: exitUnreachable, err: fmt.Errorf("no Kafka listener answers at %s (%w): %s", a.brokers, err, hint)}
+	return unreachableErrorf("no Kafka listener answers at %s (%w): %s", a.brokers, err, hint)
 }

@@ -106,7 +106,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "felixctl", Short: "Work with the topics of a Felix server", Version: Version,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
 	}
 	root.SetVersionTemplate("felixctl {{.Version}}\n")
@@ -115,7 +115,7 @@ func (a *app) root() *cobra.Command {
 	})
 	env := environment(a.p.Environ)
 	f := root.PersistentFlags()
-	f.StringVar(&a.brokers, "brokers", env.or("FELIX_BROKERS", "127.0.0.1:9092"), "`host:port,...` to ask first (FELIX_BROKERS)")
+	f.StringVar(&a.brokers, "brokers", env.or("FELIX_BROKERS", "127.0.0.1:9092"), "`host:port,...` to ask first; the port is 9092 if not given (FELIX_BROKERS)")
 	f.StringVar(&a.tenant, "tenant", env.or("FELIX_AUTH_TENANT", ""), "tenant to log in as (FELIX_AUTH_TENANT)")
 	f.StringVar(&a.token, "token", "", "password or token of the login (FELIX_AUTH_TOKEN)")
 	f.StringVar(&a.tokenFile, "token-file", env.or("FELIX_AUTH_TOKEN_FILE", ""), "file that holds it (FELIX_AUTH_TOKEN_FILE)")
@@ -131,8 +131,21 @@ func (a *app) root() *cobra.Command {
 		f.Lookup("token").DefValue = ""
 	}
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp)))
-	root.AddCommand(a.topicCommand(), a.produceCommand(), a.consumeCommand())
+	root.AddCommand(a.topicCommand(), a.produceCommand(), a.consumeCommand(), a.versionCommand())
 	return root
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of felixctl", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if a.json() {
+				return a.emit(map[string]string{"version": Version}, nil, nil)
+			}
+			_, err := fmt.Fprintf(a.p.Out, "felixctl %s\n", Version)
+			return err
+		},
+	}
 }
 
 func must(err error) {
@@ -178,6 +191,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return asUsage(cobra.NoArgs(cmd, args))
 }
 
+// subcommands refuses a word that is no command, and names those that it may have meant.
+func subcommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.SuggestionsMinimumDistance == 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	hint := "see " + cmd.CommandPath() + " --help"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usageErrorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), hint)
+}
+
 // upTo takes one to n arguments; n below 1 is no upper bound.
 func upTo(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -195,15 +223,15 @@ func asUsage(err error) error {
 	return &statusError{status: exitUsage, err: err}
 }
 
-// confirm asks before something is deleted: on a terminal with [y/N], elsewhere it takes --yes.
-func (a *app) confirm(question string) error {
+// confirm asks before something is done, as in "delete orders for good": on a terminal with [y/N], elsewhere it takes --yes.
+func (a *app) confirm(deed string) error {
 	if a.yes {
 		return nil
 	}
 	if !a.p.InTerminal || !a.p.OutTerminal {
-		return usageErrorf("%s: nobody is there to ask, so say --yes", question)
+		return usageErrorf("nobody is there to confirm it: to %s, say --yes", deed)
 	}
-	if _, err := fmt.Fprintf(a.p.Err, "%s [y/N] ", question); err != nil {
+	if _, err := fmt.Fprintf(a.p.Err, "%s%s? [y/N] ", strings.ToUpper(deed[:1]), deed[1:]); err != nil {
 		return err
 	}
 	var reply string

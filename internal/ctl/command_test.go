@@ -44,9 +44,12 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"unknown_flag", []string{"topic", "list", "--nope"}, "unknown flag: --nope (see felixctl topic list --help)"},
 		{"unknown_command", []string{"topc"}, "unknown command"},
+		{"near_command", []string{"topc"}, "did you mean topic?"},
+		{"near_subcommand", []string{"topic", "lst"}, "did you mean list?"},
+		{"value_as_argument", []string{"topic", "config", "t", "retention.ms=1000"}, "--set retention.ms=1000"},
 		{"no_topic", []string{"consume"}, "received 0"},
 		{"bad_output", []string{"topic", "list", "-o", "xml"}, "neither table nor json"},
-		{"bad_brokers", []string{"topic", "list", "--brokers", "here"}, "not host:port"},
+		{"bad_brokers", []string{"topic", "list", "--brokers", "here:there"}, "not host:port"},
 		{"half_a_login", []string{"topic", "list", "--tenant", "acme"}, "--token"},
 		{"bad_config", []string{"topic", "create", "t", "--config", "x"}, "not name=value"},
 		{"bad_position", []string{"consume", "t", "--from", "noon"}, "no position"},
@@ -99,6 +102,23 @@ func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if got := runCtl(t, "", nil, "completion", shell); got.status != exitOK || !strings.Contains(got.out, "felixctl") {
 			t.Errorf("%s: got status %d", shell, got.status)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	want(t, exitOK, "", []string{"version"}, "felixctl "+Version)
+	want(t, exitOK, "", []string{"version", "-o", "json"}, `"version": "`+Version+`"`)
+}
+
+func TestSeeds(t *testing.T) {
+	for list, want := range map[string]string{
+		"localhost": "localhost:9092", "a:1, b": "a:1 b:9092", "::1": "[::1]:9092", "[::1]": "[::1]:9092", "[::1]:5": "[::1]:5",
+		"": "", "a:b:c": "", "a:": "", "a,": "", ":9092": "", "a:0": "", "a:70000": "",
+	} {
+		got, err := parseSeeds(list)
+		if strings.Join(got, " ") != want || (err != nil) != (want == "") {
+			t.Errorf("%q: got %v, %v, want %q", list, got, err, want)
 		}
 	}
 }

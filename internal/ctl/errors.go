@@ -114,6 +114,10 @@ func adviceFor(err error) string {
 		return "use --if-not-exists if that is fine"
 	case errors.Is(err, kerr.InvalidReplicationFactor):
 		return "a replication factor is at most the number of nodes"
+	case errors.Is(err, kerr.InvalidTopicException):
+		return "a name is 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and neither . nor .."
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		return "the server asks for no login of this kind: leave out --tenant and --token, or name another listener with --brokers"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "check --tenant and --token"
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):

@@ -130,9 +130,30 @@ func (a *app) produce(cmd *cobra.Command, f produceFlags, args []string) error {
 	}
 	defer c.Close()
 
+	if err := f.checkPartition(ctx, a, c, args[0]); err != nil {
+		return err
+	}
 	w := &writer{client: c, flags: &f, headers: headers, watch: watch, app: a, tally: newTally(args[0], f.acks == "0")}
 	err = w.run(ctx, args[1:])
 	return errors.Join(w.tally.report(a, err), err)
+}
+
+// checkPartition refuses a partition that the topic has not. A topic that is not there yet may be made by the first record.
+func (f *produceFlags) checkPartition(ctx context.Context, a *app, c *client, topic string) error {
+	if f.partition < 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	details, err := c.admin.ListTopicsWithInternal(ctx, topic)
+	if err != nil {
+		return refusal("look up topics", err, "")
+	}
+	t, ok := details[topic]
+	if _, has := t.Partitions[f.partition]; ok && t.Err == nil && !has {
+		return missingErrorf("topic %s has no partition %d: it has %d, from 0", topic, f.partition, len(t.Partitions))
+	}
+	return nil
 }
 
 // eachRecord calls send for each record that the flags and the input make.

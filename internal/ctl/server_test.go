@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/node"
 )
 
@@ -141,6 +142,31 @@ func TestProduceAndConsume(t *testing.T) {
 	}
 	want(t, exitMissing, "", []string{"consume", "pairs", "-p", "7", "-e", b}, "no partition 7")
 	want(t, exitRefused, strings.Repeat("y", 2<<20), []string{"produce", "pairs", "--whole", b}, "max.message.bytes")
+}
+
+func TestMistakesThatTheServerSees(t *testing.T) {
+	b := serve(t)
+	id := decode[[]created](t, want(t, exitOK, "", []string{"topic", "create", "orders", "-p", "3", "-o", "json", b}))[0].ID
+	if _, err := ids.ParseTopicID(id); err != nil {
+		t.Errorf("create: %v", err)
+	}
+	want(t, exitOK, "", []string{"topic", "describe", "orders", b}, "id       "+id)
+	infos := decode[[]topicInfo](t, want(t, exitOK, "", []string{"topic", "describe", "orders", "-o", "json", b}))
+	rows := decode[[]topicRow](t, want(t, exitOK, "", []string{"topic", "list", "-o", "json", b}))
+	if infos[0].ID != id || rows[0].ID != id || len(infos[0].IDBase64) != 22 {
+		t.Errorf("one topic, several spellings: %s, %+v, %+v", id, infos[0], rows[0])
+	}
+
+	if got := want(t, exitRefused, "", []string{"topic", "create", "orders", b}, "failed"); strings.Contains(got.out, " 0 ") {
+		t.Errorf("a topic of no partitions: %s", got.out)
+	}
+	want(t, exitMissing, "", []string{"topic", "delete", "orders", "none", "--yes", b}, "nothing was deleted", `"none" does not exist`)
+	want(t, exitUsage, "", []string{"topic", "delete", "orders", b}, "to delete orders with 0 records for good, say --yes")
+	want(t, exitMissing, "", []string{"produce", "orders", "x", "-p", "9", b}, "orders has no partition 9: it has 3, from 0")
+	got := want(t, exitRefused, "", []string{"produce", "no such", "x", b}, "1 to 249 of")
+	if got.out != "" {
+		t.Errorf("got %q on standard output of a failure", got.out)
+	}
 }
 
 func TestTopicCompletion(t *testing.T) {

@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/felixlog/felix/internal/ids"
 )
 
 func (a *app) topicCommand() *cobra.Command {
 	topic := &cobra.Command{
 		Use: "topic", Aliases: []string{"topics"}, Short: "List, create, describe, delete and configure topics",
-		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	topic.AddCommand(a.topicList(), a.topicCreate(), a.topicDescribe(), a.topicDelete(), a.topicConfig())
 	return topic
@@ -110,7 +112,7 @@ func (c *client) summarize(ctx context.Context, details kadm.TopicDetails) ([]to
 	}
 	sizes := c.sizes(ctx, details)
 	for _, t := range details.Sorted() {
-		row := topicRow{Name: t.Topic, ID: t.ID.String(), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Bytes: -1}
+		row := topicRow{Name: t.Topic, ID: ids.TopicID(t.ID).String(), Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Bytes: -1}
 		for _, p := range t.Partitions.Numbers() {
 			s := spans[partitionKey{t.Topic, p}]
 			if s.err != nil {
@@ -249,11 +251,12 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 			r.Err = errors.New("the server's answer does not mention the topic")
 		}
 		line := created{Name: name}
-		result := "created"
+		result, counts := "created", []string{"-", "-"}
 		switch {
 		case r.Err == nil:
-			line.ID, line.Created = r.ID.String(), true
+			line.ID, line.Created = ids.TopicID(r.ID).String(), true
 			line.Partitions, line.Replicas = max(r.NumPartitions, 0), max(r.ReplicationFactor, 0)
+			counts = []string{fmt.Sprint(line.Partitions), fmt.Sprint(line.Replicas)}
 		case ifNotExists && errors.Is(r.Err, kerr.TopicAlreadyExists):
 			result = "exists"
 		default:
@@ -262,7 +265,7 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 			failed = errors.Join(failed, err)
 		}
 		out = append(out, line)
-		rows = append(rows, []string{name, fmt.Sprint(line.Partitions), fmt.Sprint(line.Replicas), result})
+		rows = append(rows, []string{name, counts[0], counts[1], result})
 	}
 	return errors.Join(a.emit(out, []string{"NAME", "PARTITIONS", "REPLICAS", "RESULT"}, rows), failed)
 }
@@ -282,6 +285,7 @@ func parseConfigs(list []string) (map[string]*string, error) {
 func (a *app) topicDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0),
+		Long:              `Delete topics with all their records. When one of the names does not exist, nothing is deleted.`,
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx := cmd.Context()
@@ -292,6 +296,9 @@ func (a *app) topicDelete() *cobra.Command {
 			defer c.Close()
 			details, err := c.topics(ctx, names)
 			if err != nil {
+				if len(names) > 1 {
+					a.say("nothing was deleted")
+				}
 				return err
 			}
 			rows, err := c.summarize(ctx, details)
@@ -302,7 +309,7 @@ func (a *app) topicDelete() *cobra.Command {
 			for _, r := range rows {
 				records += max(r.Records, 0)
 			}
-			if err := a.confirm(fmt.Sprintf("Delete %s with %d records for good?", strings.Join(names, ", "), records)); err != nil {
+			if err := a.confirm(fmt.Sprintf("delete %s with %d record%s for good", visible(strings.Join(names, ", ")), records, plural(records))); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)

@@ -30,7 +30,7 @@ func (a *app) topicConfig() *cobra.Command {
 	var set, unset []string
 	var all bool
 	config := &cobra.Command{
-		Use: "config NAME", Short: "Show or change a topic's configuration", Args: upTo(1),
+		Use: "config NAME", Short: "Show or change a topic's configuration", Args: configArgs,
 		Long: `Without --set and --unset, show what is set on the topic, or with --all everything that applies to it. With them, change it and
 print each value before and after.`,
 		Example: `  felixctl topic config orders --all
@@ -65,6 +65,16 @@ print each value before and after.`,
 		return a.changeConfigs(ctx, c, args[0], changes, before[args[0]])
 	}
 	return config
+}
+
+// configArgs takes a name, and says how a value is set to those who write it as an argument.
+func configArgs(cmd *cobra.Command, args []string) error {
+	for _, arg := range args[min(1, len(args)):] {
+		if strings.Contains(arg, "=") {
+			return usageErrorf("%q: a value is set with --set %s", arg, arg)
+		}
+	}
+	return upTo(1)(cmd, args)
 }
 
 func parseChanges(set, unset []string) ([]kadm.AlterConfig, error) {

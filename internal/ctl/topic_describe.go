@@ -8,12 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // topicInfo is topic describe's answer for one topic.
 type topicInfo struct {
 	Name       string            `json:"name"`
 	ID         string            `json:"id"`
+	IDBase64   string            `json:"id_base64"` // as Kafka's tools print it
 	Internal   bool              `json:"internal"`
 	Config     map[string]string `json:"config"` // what differs from the server's defaults
 	Partitions []partitionInfo   `json:"partitions"`
@@ -76,7 +79,10 @@ func (c *client) describe(ctx context.Context, names []string) ([]topicInfo, err
 	}
 	infos := make([]topicInfo, 0, len(names))
 	for _, t := range details.Sorted() {
-		info := topicInfo{Name: t.Topic, ID: t.ID.String(), Internal: t.IsInternal, Config: map[string]string{}, Partitions: []partitionInfo{}}
+		id := ids.TopicID(t.ID)
+		info := topicInfo{
+			Name: t.Topic, ID: id.String(), IDBase64: id.Base64(), Internal: t.IsInternal, Config: map[string]string{}, Partitions: []partitionInfo{},
+		}
 		for _, e := range configs[t.Topic] {
 			if e.Own {
 				info.Config[e.Name] = e.Value

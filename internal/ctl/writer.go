@@ -143,7 +143,7 @@ func (w *writer) send(reading, sending context.Context, line []byte, null bool) 
 		case reading.Err() != nil:
 			return reading.Err()
 		case w.tally.failure() != nil:
-			return nil // it is reported once, by supervise
+			return nil //nolint:nilerr // the failure is reported once, by supervise
 		}
 		w.tally.handed()
 		w.client.Produce(sending, &kgo.Record{Key: key, Value: line, Headers: w.headers, Partition: max(w.flags.partition, 0)}, w.tally.done)
