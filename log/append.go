@@ -173,7 +173,7 @@ func (l *Log) roomLocked(h *recordbatch.Header, n int, end ids.Offset) error {
 
 // beginLocked makes the directory and the first segment, at end.
 func (l *Log) beginLocked(end ids.Offset) error {
-	if err := l.shared.FS.MkdirAll(l.dir, 0o755); err != nil {
+	if err := l.shared.FS.MkdirAll(l.dir, 0o700); err != nil {
 		return l.writeFailedLocked("make the directory", err)
 	}
 	// Noted after the directory was made and before anybody can sync those above.

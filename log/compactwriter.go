@@ -23,7 +23,7 @@ type cleanedWriter struct {
 // begin makes the file of a compacted segment. Whatever an earlier pass left under its name is overwritten.
 func (c *cleaner) begin(base, through ids.Offset) (*cleanedWriter, error) {
 	w := &cleanedWriter{c: c, name: offsetName(c.l.dir, base, cleanedSuffix), segment: newSegment(base)}
-	f, err := c.l.shared.FS.OpenFile(w.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := c.l.shared.FS.OpenFile(w.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -234,7 +234,7 @@ func readWhole(fs vfs.FS, name string, limit int64) ([]byte, error) {
 // writeFile makes a small file with the given content, synced if asked to. It is not for content that must replace other content
 // in one step. On a failed write nothing is left; syncFailed says that the error came from the sync.
 func writeFile(fs vfs.FS, name string, b []byte, sync bool) (syncFailed bool, err error) {
-	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return false, err
 	}

@@ -171,7 +171,7 @@ func parseOffsetName(name, suffix string) (ids.Offset, bool) {
 // unless removing it failed too, which the error then says.
 func createSegment(fs vfs.FS, dir string, base ids.Offset, created int64) (*segment, vfs.File, error) {
 	name := offsetName(dir, base, segmentSuffix)
-	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -166,7 +166,7 @@ func (j *Journal) checkpoint() error {
 
 	name := fileName(j.dir, seq)
 	temp := strings.TrimSuffix(name, fileSuffix) + tempSuffix
-	f, err := j.fs.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := j.fs.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}

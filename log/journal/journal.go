@@ -133,7 +133,7 @@ func (j *Journal) cut() error {
 // create makes the first file.
 func (j *Journal) create() error {
 	j.st.known = !j.opts.MarksUnknown
-	if err := j.fs.MkdirAll(j.dir, 0o755); err != nil {
+	if err := j.fs.MkdirAll(j.dir, 0o700); err != nil {
 		return err
 	}
 	if err := j.fs.SyncDir(path.Dir(j.dir)); err != nil {
