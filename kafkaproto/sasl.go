@@ -144,7 +144,7 @@ func (c *conn) authFailureText(err error) string {
 	} else {
 		c.srv.peerLog.Error("credentials cannot be verified", zap.Stringer("remote", c.addr), zap.Error(err))
 	}
-	return "Felix: " + reason + ". Use the tenant id as the username and a Felix token as the password."
+	return "Felix: " + reason + ". The user name is the tenant; the password is the one configured for it, or a token."
 }
 
 var errPlain = errcode.New(errcode.AuthenticationFailed, "malformed PLAIN message")

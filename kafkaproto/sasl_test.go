@@ -96,7 +96,7 @@ func TestSASLFailures(t *testing.T) { // case 9; rows 82 to 85
 			resp := authenticate(c, 1, tc.token)
 			if resp.ErrorCode != 58 || resp.ErrorMessage == nil || !strings.Contains(*resp.ErrorMessage, tc.text) ||
 				!strings.HasPrefix(*resp.ErrorMessage, "Felix: ") ||
-				!strings.HasSuffix(*resp.ErrorMessage, ". Use the tenant id as the username and a Felix token as the password.") {
+				!strings.HasSuffix(*resp.ErrorMessage, ". The user name is the tenant; the password is the one configured for it, or a token.") {
 				t.Errorf("got %d %v", resp.ErrorCode, resp.ErrorMessage)
 			}
 			if strings.Contains(*resp.ErrorMessage, "dial") {
