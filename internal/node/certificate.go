@@ -34,6 +34,20 @@ func serverTLS(c *Config, hosts []string, now time.Time) (*tls.Config, error) {
 		}
 		certFile, keyFile = dev.cert(), dev.key()
 	}
+	return configureTLS(c, certFile, keyFile)
+}
+
+// checkCertificates looks at the files of the configured certificate, if the node will serve one, and writes nothing.
+func checkCertificates(c *Config) error {
+	if c.Kafka.Listen == "" || !c.Kafka.TLS || c.TLS.CertFile == "" {
+		return nil
+	}
+	_, err := configureTLS(c, c.TLS.CertFile, c.TLS.KeyFile)
+	return err
+}
+
+// configureTLS reads the files.
+func configureTLS(c *Config, certFile, keyFile string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("tls.cert and tls.key: %w", err)

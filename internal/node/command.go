@@ -71,7 +71,7 @@ func newRoot(p Process) *cobra.Command {
 	root := &cobra.Command{
 		Use: "felix", Short: "Felix is a log server that speaks the Kafka protocol", Version: Version,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("felix {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -96,14 +96,19 @@ defaults; docs/configuration.md lists them all. SIGINT and SIGTERM stop the node
 	addSettingFlags(serve.Flags())
 	serve.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := Load(Sources{Flags: givenFlags(cmd.Flags()), ConfigFile: configFile, Environ: p.Environ})
+		if printConfig && l != nil { // with settings that contradict each other too: then above all
+			for _, w := range l.Warnings {
+				_, _ = fmt.Fprintln(p.Err, "felix: warning:", w) // nowhere is left to report it
+			}
+			if err := l.Print(p.Out); err != nil {
+				return err
+			}
+		}
 		if err != nil {
 			return usageError(err)
 		}
 		if printConfig {
-			for _, w := range l.Warnings {
-				_, _ = fmt.Fprintln(p.Err, "felix: warning:", w) // nowhere is left to report it
-			}
-			return l.Print(p.Out)
+			return nil
 		}
 		err = Run(cmd.Context(), l, RunOptions{Out: p.Out, Signals: p.Signals, Began: p.Began})
 		if errors.Is(err, ErrForced) {

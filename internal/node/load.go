@@ -36,13 +36,18 @@ type Loaded struct {
 	Origins map[string]string
 	// SingleNode says that nothing about access or membership was configured, so that the single-node profile applies.
 	SingleNode bool
+	// ProfileEnd is what ended the single-node profile, as "flag --node-id"; "" while it applies.
+	ProfileEnd string
 	// Warnings are sentences for the log: unknown variables, switches that weaken something, settings without effect.
 	Warnings []string
 }
 
 // Load puts the configuration together: flag before environment before file before default (or profile). It refuses, with one
-// sentence that names the setting and where it came from: a value that does not parse or is out of bounds, an unknown key of the
+// sentence each that names the setting and where it came from: values that do not parse or are out of bounds, an unknown key of the
 // file, and every combination that Config.validate refuses. It reads the configuration file and nothing else.
+//
+// When only combinations are refused, what was put together is returned beside the error, so that a person can be shown which value
+// came from where.
 func Load(src Sources) (*Loaded, error) {
 	l := &Loaded{Origins: map[string]string{}}
 	env := environment(src.Environ)
@@ -55,22 +60,26 @@ func Load(src Sources) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SingleNode = path == "" && isSingleNode(table, src.Flags, env)
+	l.ProfileEnd = profileEnd(table, src.Flags, env, path)
+	l.SingleNode = l.ProfileEnd == ""
+	var bad []error
 	for _, s := range table {
 		text, origin := s.pick(src.Flags, env, values, path, l.SingleNode)
 		if err := s.bind(&l.Config).set(text); err != nil {
 			if s.Secret {
-				return nil, fmt.Errorf("%s (%s): %w", s.name(), origin, err)
+				err = fmt.Errorf("%s (%s): %w", s.name(), origin, err)
+			} else {
+				err = fmt.Errorf("%s = %q (%s): %w", s.name(), text, origin, err)
 			}
-			return nil, fmt.Errorf("%s = %q (%s): %w", s.name(), text, origin, err)
+			bad = append(bad, err)
 		}
 		l.Origins[s.name()] = origin
 	}
-	if err := l.validate(); err != nil {
+	if err := errors.Join(bad...); err != nil {
 		return nil, err
 	}
 	l.Warnings = append(l.warnings(), unknownVariables(env, table)...)
-	return l, nil
+	return l, l.validate()
 }
 
 // pick chooses the text of a setting and says where it is from. An empty variable counts as unset, as in most service managers; an
@@ -97,25 +106,23 @@ func (s setting) isSet(flags, env map[string]string) bool {
 	return byFlag && s.Flag != "" || env[s.Env] != "" && s.Env != ""
 }
 
-// isSingleNode decides whether the single-node profile applies: no file, and nothing that decides about access or membership was
-// set. A flag or variable that only says where or how much (a directory, a loopback address, a size, a log level) keeps the profile,
-// so that `felix serve --data-dir /tmp/x` is the same server in another place. A listen address other than loopback ends it.
-func isSingleNode(table []setting, flags, env map[string]string) bool {
+// profileEnd decides whether the single-node profile applies, and says what ended it: a file, or anything set that decides about access
+// or membership. A flag or variable that only says where or how much (a directory, a loopback address, a size, a log level) keeps the
+// profile, so that `felix serve --data-dir /tmp/x` is the same server in another place. A listen address other than loopback ends it.
+func profileEnd(table []setting, flags, env map[string]string, path string) string {
+	if path != "" {
+		return "file " + path
+	}
 	for _, s := range table {
 		if !s.isSet(flags, env) {
 			continue
 		}
-		if s.Decides {
-			return false
-		}
-		if s.Key == "kafka.listen" {
-			text, _ := s.pick(flags, env, nil, "", false)
-			if !isLoopback(text) {
-				return false
-			}
+		text, origin := s.pick(flags, env, nil, "", false)
+		if s.Decides || s.Key == "kafka.listen" && !isLoopback(text) {
+			return origin
 		}
 	}
-	return true
+	return ""
 }
 
 func environment(environ []string) map[string]string {

@@ -170,6 +170,12 @@ func TestLoadRefuses(t *testing.T) {
 		{"quota_negative", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_QUOTAS=a:1:-1"}}, "negative"},
 		{"quota_rate_negative", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_MSGS_PER_SEC=-1"}}, "outside"},
 		{"quota_rate", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_MSGS_PER_SEC=1MiB"}}, "not a whole number"},
+		{"tenant_with_a_space", Sources{Environ: []string{"FELIX_KAFKA_SASL_PLAIN_USERS=my tenant:secret"}}, "only letters, digits"},
+		{"anonymous_tenant_with_a_slash", Sources{Environ: []string{"FELIX_KAFKA_ANONYMOUS_TENANT=a/b"}}, "only letters, digits"},
+		{"namespace", Sources{Environ: []string{"FELIX_KAFKA_DEFAULT_NAMESPACE=-a"}}, "first character"},
+		{"profile_ended_by_a_file", Sources{ConfigFile: "n.yml", ReadFile: oneFile("kafka: {listen: 127.0.0.1:0}")}, "the development profile, which needs no login, ended with file n.yml"},
+		{"profile_ended_by_a_flag", Sources{Flags: flags("node-id", "a", "kafka-listen", "127.0.0.1:0")}, "ended with flag --node-id"},
+		{"profile_ended_by_a_variable", Sources{Environ: []string{"FELIX_KAFKA_TLS=true"}, Flags: flags("kafka-listen", "127.0.0.1:0")}, "ended with environment FELIX_KAFKA_TLS"},
 		{"quota_burst", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_BURST_MS=0"}}, "outside"},
 	}
 	for _, tt := range tests {
@@ -182,6 +188,67 @@ func TestLoadRefuses(t *testing.T) {
 				t.Fatalf("got %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestLoadNamesEveryBadValue(t *testing.T) {
+	l, err := Load(Sources{ReadFile: noFile, Environ: []string{"FELIX_KAFKA_TLS=maybe", "FELIX_MEMORY_BUDGET_BYTES=1TB", "FELIX_LOG_FORMAT=xml"}})
+	if l != nil || err == nil {
+		t.Fatalf("got %v, %v, want a refusal", l, err)
+	}
+	for _, want := range []string{"FELIX_KAFKA_TLS", "memory_budget_bytes", "log_format"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s in it", err, want)
+		}
+	}
+}
+
+// TestNoKafkaListenerWarns: a node that no client can reach says so, and what ended the profile that has a listener.
+func TestNoKafkaListenerWarns(t *testing.T) {
+	for origin, src := range map[string]Sources{
+		"environment FELIX_KAFKA_SASL_PLAIN_USERS": {Environ: []string{"FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret"}},
+		"flag --node-id":         {Flags: map[string]string{"node-id": "a"}},
+		"flag --kafka-advertise": {Flags: map[string]string{"kafka-advertise": "a:9092"}},
+	} {
+		src.ReadFile = noFile
+		l, err := Load(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0], "no client can connect") || !strings.Contains(l.Warnings[0], "ended with "+origin) {
+			t.Errorf("%s: got %q", origin, l.Warnings)
+		}
+	}
+}
+
+// TestPrintedProfileIsAFile: what the development profile prints makes the same node as a file, with the variables that it names.
+func TestPrintedProfileIsAFile(t *testing.T) {
+	for _, environ := range [][]string{nil, {"FELIX_KAFKA_MAX_CONNECTIONS=500"}, {"FELIX_DURABLE_FSYNC_MODE=on_commit"}} {
+		first, err := Load(Sources{ReadFile: noFile, Environ: environ})
+		if err != nil || !first.SingleNode {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := first.Print(&out); err != nil {
+			t.Fatal(err)
+		}
+		_, line, found := strings.Cut(out.String(), "in the environment: ")
+		line, _, _ = strings.Cut(line, "\n")
+		if !found {
+			t.Fatalf("no variables are named:\n%s", out.String())
+		}
+		second, err := Load(Sources{ConfigFile: "printed", ReadFile: oneFile(out.String()), Environ: strings.Fields(line)})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+		if diff := cmp.Diff(first.Config, second.Config); diff != "" {
+			t.Error(diff)
+		}
+		for _, w := range second.Warnings { // that access is open is worth a warning outside the profile
+			if !strings.Contains(w, "FELIX_KAFKA_") {
+				t.Errorf("got warning %q", w)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ type Options struct {
 // Open starts a node and returns once it serves: the listeners answer, every shard found on disk was opened or refused, and the ready
 // file is written. ctx bounds the start; cancelling it gives up and closes what was opened. The configuration must come from Load.
 //
-// The order is: lock, listeners bound (not yet answering), journal, controller, registration, broker, listeners answering. Binding
+// The order is: certificates looked at, lock, listeners bound (not yet answering), journal, controller, registration, broker, listeners answering. Binding
 // first costs nothing and lets a client's first connection wait in the backlog instead of being refused.
 func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
@@ -79,6 +80,10 @@ func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 
 func (n *Node) open(ctx context.Context, opts Options) error {
 	tuneRuntime(&n.config)
+	// Before anything is made or bound: most first starts that fail do so for a wrong path or a key that does not fit.
+	if err := checkCertificates(&n.config); err != nil {
+		return err
+	}
 	var err error
 	if n.lock, err = lockDir(n.config.DataDir); err != nil {
 		return err
@@ -172,9 +177,14 @@ func listenError(what, flag string, err error) error {
 	return fmt.Errorf("listen for %s: %w", what, err)
 }
 
+// listen binds a TCP address. Go takes 0.0.0.0 for every address, those of IPv6 too; here it is what was written.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
+	network := "tcp"
+	if at, err := netip.ParseAddrPort(addr); err == nil && at.Addr().Is4() {
+		network = "tcp4"
+	}
 	var lc net.ListenConfig
-	return lc.Listen(ctx, "tcp", addr)
+	return lc.Listen(ctx, network, addr)
 }
 
 // openData opens everything that holds data and lets the Kafka listener answer on ln (nil when it is off).

@@ -16,6 +16,12 @@ func (l *Loaded) Print(w io.Writer) error {
 			return err
 		}
 	}
+	if beside := l.beside(); len(beside) > 0 {
+		const line = "# A file cannot hold these; for the same node set them beside it, in the environment: %s\n"
+		if _, err := fmt.Fprintf(w, line, strings.Join(beside, " ")); err != nil {
+			return err
+		}
+	}
 	group := ""
 	for _, s := range settings() {
 		text, err := l.printed(s)
@@ -40,6 +46,22 @@ func (l *Loaded) Print(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// beside lists, as NAME=value, what a file cannot hold and is not at its default. A secret is its name alone.
+func (l *Loaded) beside() []string {
+	var out []string
+	for _, s := range settings() {
+		text := s.bind(&l.Config).get()
+		switch {
+		case s.Key != "" || text == s.Default:
+		case s.Secret:
+			out = append(out, s.Env)
+		default:
+			out = append(out, s.Env+"="+text)
+		}
+	}
+	return out
 }
 
 func (l *Loaded) printed(s setting) (string, error) {

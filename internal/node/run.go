@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -98,11 +100,15 @@ func relay(signals <-chan os.Signal, ended <-chan struct{}, first func(), hurry 
 
 // greet tells a person at a terminal what they can do now.
 func greet(w io.Writer, a Addresses, c *Config) {
+	metrics := "off"
+	if a.Metrics != "" {
+		metrics = "http://" + dialable(a.Metrics) + "/metrics, /live and /ready"
+	}
 	_, _ = fmt.Fprintf(w, `
   Felix %s serves one node; data in %s.
 
     Kafka     %s   (plaintext, no login, tenant %s)
-    metrics   http://%s/metrics, /live and /ready
+    metrics   %s
 
   Try it in another terminal:
     echo hello | kcat -b %[3]s -P -t greetings
@@ -111,7 +117,23 @@ func greet(w io.Writer, a Addresses, c *Config) {
 
   Ctrl-C stops it and loses nothing.
 
-`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, a.Metrics, brokersFlag(a.Kafka)) // a greeting that nobody can read is no failure
+`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, metrics, brokersFlag(a.Kafka)) // a greeting that nobody can read is no failure
+}
+
+// dialable is a bound address as this machine can dial it: a wildcard is loopback.
+func dialable(addr string) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	switch ip, err := netip.ParseAddr(host); {
+	case err != nil || !ip.IsUnspecified():
+		return addr
+	case ip.Is4():
+		return net.JoinHostPort("127.0.0.1", port)
+	default:
+		return net.JoinHostPort("::1", port)
+	}
 }
 
 // brokersFlag is what felixctl needs to find this node.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/felixlog/felix/internal/errcode"
 )
 
@@ -146,5 +148,48 @@ func TestGivenCertificate(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestBadCertificateLeavesNothing: a wrong path is told before directories are made.
+func TestBadCertificateLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	c := loadTest(t, dir, "FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret", "FELIX_TLS_CERT=/none.pem", "FELIX_TLS_KEY=/none.key").Config
+	if _, err := Open(t.Context(), c, Options{Logger: zap.NewNop()}); err == nil || !strings.Contains(err.Error(), "tls.cert") {
+		t.Errorf("got %v, want a refusal of tls.cert", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+// TestDataIsNobodyElses: records and metadata are readable by the node's user alone, whatever the directory above allows.
+func TestDataIsNobodyElses(t *testing.T) {
+	dir := t.TempDir()
+	n := openTest(t, dir, "FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret") // with a generated certificate
+	if _, err := os.Stat(filepath.Join(dir, "dev", "server.key")); err != nil {
+		t.Error(err)
+	}
+	if err := n.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	stopped, segment := stoppedNode(t)
+	if _, err := os.Stat(segment); err != nil {
+		t.Error(err)
+	}
+	for _, root := range []string{dir, stopped} {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil || path == root {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

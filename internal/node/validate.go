@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/felixlog/felix/internal/cluster"
 )
 
 // validate refuses combinations of values that are each fine. One error lists every refusal, so that a person fixes them in one go.
@@ -44,6 +46,7 @@ func (l *Loaded) validate() error {
 	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS {
 		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true)")
 	}
+	errs = append(errs, l.validateNames()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)
 	}
@@ -59,8 +62,8 @@ func (l *Loaded) validateKafka() []error {
 		refuse("tls.require_cert is set and there is no tls.cert for the Kafka listener")
 	}
 	if k.AnonymousTenant == "" && len(k.PlainUsers) == 0 {
-		refuse("nobody could log in to the Kafka listener: set FELIX_KAFKA_SASL_PLAIN_USERS (tenant:password), " +
-			"or for development FELIX_KAFKA_ANONYMOUS_TENANT=default and FELIX_KAFKA_TLS=false on a loopback address")
+		refuse("nobody could log in to the Kafka listener: set FELIX_KAFKA_SASL_PLAIN_USERS (tenant:password), "+
+			"or for development FELIX_KAFKA_ANONYMOUS_TENANT=default and FELIX_KAFKA_TLS=false on a loopback address%s", l.profileEnded())
 	}
 	if !l.Config.AllowInsecure && !isLoopback(k.Listen) {
 		if k.AnonymousTenant != "" {
@@ -83,6 +86,27 @@ func (l *Loaded) validateKafka() []error {
 	return errs
 }
 
+// profileEnded explains to a person who knows the development profile why its values do not hold, as a half sentence; "" while they do.
+func (l *Loaded) profileEnded() string {
+	if l.SingleNode {
+		return ""
+	}
+	return fmt.Sprintf(" (the development profile, which needs no login, ended with %s)", l.ProfileEnd)
+}
+
+// validateNames refuses names that the metadata would refuse later, after the start has made directories and bound ports.
+func (l *Loaded) validateNames() []error {
+	k := &l.Config.Kafka
+	errs := []error{cluster.ValidateName("namespace", k.DefaultNamespace)}
+	if k.AnonymousTenant != "" {
+		errs = append(errs, cluster.ValidateName("tenant", k.AnonymousTenant))
+	}
+	for _, u := range k.PlainUsers {
+		errs = append(errs, cluster.ValidateName("tenant", u.Tenant))
+	}
+	return errs
+}
+
 func validateAdvertise(k *KafkaConfig) error {
 	addr, name := k.Advertise, "kafka.advertise_addr"
 	if addr == "" {
@@ -101,10 +125,19 @@ func validateAdvertise(k *KafkaConfig) error {
 	return nil
 }
 
-// isExplicit says that somebody set the value, by flag, variable or file.
+// isExplicit says that somebody set the value, by flag, variable or file, to another one than the default: a printed configuration,
+// which has every value, asks for no more than what it was printed from.
 func (l *Loaded) isExplicit(name string) bool {
-	o := l.Origins[name]
-	return o != "default" && !strings.HasPrefix(o, "profile ")
+	if o := l.Origins[name]; o == "default" || strings.HasPrefix(o, "profile ") {
+		return false
+	}
+	for _, s := range settings() {
+		if s.name() == name {
+			var unset Config
+			return s.bind(&unset).set(s.Default) != nil || s.bind(&unset).get() != s.bind(&l.Config).get()
+		}
+	}
+	return false
 }
 
 // warnings name every switch that weakens something and is on, and settings that have no effect as things are.
@@ -115,6 +148,9 @@ func (l *Loaded) warnings() []string {
 
 	if c.AllowInsecure {
 		warn("FELIX_ALLOW_INSECURE is on: anonymous and plaintext listeners may bind any address")
+	}
+	if c.Kafka.Listen == "" {
+		warn("kafka.listen is not set: no client can connect; say --kafka-listen 127.0.0.1:9092%s", l.profileEnded())
 	}
 	if c.Kafka.Listen != "" && !l.SingleNode {
 		if c.Kafka.AnonymousTenant != "" {
@@ -130,9 +166,10 @@ func (l *Loaded) warnings() []string {
 	if l.isExplicit("storage.fsync_interval_ms") && c.Storage.SyncMode != "periodic" {
 		warn("storage.fsync_interval_ms has no effect: storage.fsync_mode is %s", c.Storage.SyncMode)
 	}
-	for _, reserved := range []string{"quic_bind", "api_bind", "peer_bind"} {
-		if l.isExplicit(reserved) {
-			warn("%s is reserved: this release does not serve that listener", reserved)
+	reserved := []struct{ name, addr string }{{"quic_bind", c.NativeListen}, {"api_bind", c.APIListen}, {"peer_bind", c.PeerListen}}
+	for _, r := range reserved {
+		if r.addr != "" {
+			warn("%s is reserved: this release does not serve that listener", r.name)
 		}
 	}
 	return out
