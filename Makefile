@@ -45,6 +45,7 @@ help: ## List the targets.
 .PHONY: build
 build: ## Build bin/felix and bin/felixctl: static, stripped, profile-guided where cmd/felix/default.pgo exists.
 	@mkdir -p $(BIN)
+	@echo 'building felix and felixctl: about a minute the first time, seconds later' >&2
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/felix ./cmd/felixctl
 
 .PHONY: run
