@@ -59,7 +59,7 @@ func (a *app) options() ([]kgo.Opt, error) {
 		}
 		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: secret}.AsMechanism()))
 	}
-	if a.useTLS || a.caFile != "" || a.serverName != "" {
+	if a.tls() {
 		conf, err := a.tlsConfig()
 		if err != nil {
 			return nil, err
@@ -102,6 +102,8 @@ func (a *app) secret() (string, error) {
 	}
 	return strings.TrimSpace(string(text)), nil
 }
+
+func (a *app) tls() bool { return a.useTLS || a.caFile != "" || a.serverName != "" }
 
 // tlsConfig verifies the server always: there is no switch that turns it off.
 func (a *app) tlsConfig() (*tls.Config, error) {
@@ -152,7 +154,13 @@ func (a *app) reach(ctx context.Context, c *client) error {
 	var dial *net.OpError
 	if !errors.As(err, &dial) || dial.Op != "dial" {
 		// Somebody is there and hangs up: most often one side speaks TLS and the other does not, or a login is asked for.
-		hint = "if the server uses TLS or asks for a login, give --tls or --ca-file, --tenant and --token"
+		hint = "if the server uses TLS, give --tls or --ca-file"
+		if a.tls() {
+			hint = "if the server does not use TLS, leave out --tls, --ca-file and --server-name"
+		}
+		if a.tenant == "" {
+			hint += "; if it asks for a login, give --tenant and --token"
+		}
 	}
 	return unreachableErrorf("no Kafka listener answers at %s (%w): %s", a.brokers, err, hint)
 }

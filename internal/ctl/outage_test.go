@@ -21,12 +21,13 @@ type server struct {
 	t    *testing.T
 	dir  string
 	addr string
+	env  []string // more settings
 	node *node.Node
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t *testing.T, env ...string) *server {
 	t.Helper()
-	s := &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	s := &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", env: env}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -34,7 +35,8 @@ func newServer(t *testing.T) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	l, err := node.Load(node.Sources{Flags: map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "metrics-listen": ""}})
+	flags := map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "metrics-listen": ""}
+	l, err := node.Load(node.Sources{Flags: flags, Environ: s.env})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -84,3 +84,16 @@ func TestInterruptOfAnyCommand(t *testing.T) {
 		t.Errorf("got status %d and %q", status, errs)
 	}
 }
+
+func TestMismatchesOfTLSAndLogin(t *testing.T) {
+	plain := newServer(t)
+	want(t, exitUnreachable, "", []string{"topic", "list", "--tls", plain.flag()}, "leave out --tls")
+	want(t, exitRefused, "", []string{"topic", "list", "--tenant", "a", "--token", "b", plain.flag()}, "leave out --tenant")
+	login := newServer(t, "FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret", "FELIX_KAFKA_TLS=false", "FELIX_ALLOW_INSECURE=1")
+	want(t, exitUnreachable, "", []string{"topic", "list", login.flag()}, "give --tenant and --token")
+	want(t, exitRefused, "", []string{"topic", "list", "--tenant", "acme", "--token", "wrong", login.flag()}, "check --tenant and --token")
+	want(t, exitOK, "", []string{"topic", "list", "--tenant", "acme", "--token", "secret", login.flag()})
+	secure := newServer(t, "FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret", "FELIX_KAFKA_TLS=true")
+	want(t, exitUnreachable, "", []string{"topic", "list", secure.flag()}, "if the server uses TLS, give --tls or --ca-file")
+	want(t, exitUnreachable, "", []string{"topic", "list", "--tls", secure.flag()}, "name its authority with --ca-file")
+}

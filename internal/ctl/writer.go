@@ -148,7 +148,7 @@ func (w *writer) send(reading, sending context.Context, line []byte, null bool) 
 		w.tally.handed()
 		w.client.Produce(sending, &kgo.Record{Key: key, Value: line, Headers: w.headers, Partition: max(w.flags.partition, 0)}, w.tally.done)
 	}
-	if now := time.Now(); now.Sub(w.told) > progressEvery {
+	if now := time.Now(); now.Sub(w.told) > progressEvery && sending.Err() == nil {
 		if n, _ := w.tally.state(); !w.told.IsZero() {
 			w.app.say("%d record%s acknowledged", n, plural(n))
 		}
