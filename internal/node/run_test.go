@@ -14,8 +14,10 @@ func TestGreeting(t *testing.T) {
 		not   string
 	}{
 		{
-			"usual", Addresses{Kafka: "127.0.0.1:9092", Metrics: "127.0.0.1:8080"},
-			[]string{"metrics   http://127.0.0.1:8080/metrics", "kcat -b 127.0.0.1:9092", "tenant default"}, "--brokers",
+			"usual",
+			Addresses{Kafka: "127.0.0.1:9092", Metrics: "127.0.0.1:8080"},
+			[]string{"metrics   http://127.0.0.1:8080/metrics", "kcat -b 127.0.0.1:9092", "tenant default"},
+			"--brokers",
 		},
 		{"metrics_off", Addresses{Kafka: "127.0.0.1:9092"}, []string{"metrics   off\n"}, "http://"},
 		{"metrics_on_every_address", Addresses{Kafka: "127.0.0.1:1", Metrics: "0.0.0.0:8080"}, []string{"http://127.0.0.1:8080/metrics", "--brokers 127.0.0.1:1"}, "0.0.0.0"},
