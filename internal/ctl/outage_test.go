@@ -152,7 +152,7 @@ func TestConsumeExitDoesNotCallAnOutageTheEnd(t *testing.T) {
 	status := make(chan int, 1)
 	go func() {
 		status <- Main(t.Context(), Process{
-			Args: []string{"consume", "big", "--exit", "--timeout", "1s", "--format", `%o\n`, s.flag()}, In: strings.NewReader(""), Out: g, Err: errs,
+			Args: []string{"consume", "big", "--exit", "--timeout", "2s", "--format", `%o\n`, s.flag()}, In: strings.NewReader(""), Out: g, Err: errs,
 		})
 	}()
 	g.wait(t, "0\n")
@@ -165,6 +165,30 @@ func TestConsumeExitDoesNotCallAnOutageTheEnd(t *testing.T) {
 	if got != exitUnreachable || !strings.Contains(errs.String(), "not read to its end") || !strings.Contains(errs.String(), "of 8") {
 		t.Errorf("got status %d, want %d and how far it came: %s", got, exitUnreachable, errs)
 	}
+}
+
+func TestConsumeExitWaitsForASlowReader(t *testing.T) {
+	s := newServer(t)
+	want(t, exitOK, strings.Repeat(strings.Repeat("x", 900_000)+"\n", 8), []string{"produce", "big", s.flag()})
+	g := &gate{stream: newStream(), open: make(chan struct{})}
+	time.AfterFunc(1500*time.Millisecond, func() { close(g.open) }) // a reader slower than the time-out
+	errs := newStream()
+	args := []string{"consume", "big", "--exit", "--timeout", "1s", "--format", `%o\n`, s.flag()}
+	status := Main(t.Context(), Process{Args: args, In: strings.NewReader(""), Out: g, Err: errs})
+	if status != exitOK || !strings.HasSuffix(g.String(), "7\n") {
+		t.Errorf("got status %d and %q: %s", status, g, errs)
+	}
+}
+
+func TestOutageIsToldToPrograms(t *testing.T) {
+	s := newServer(t)
+	want(t, exitOK, "", []string{"produce", "orders", "one", s.flag()})
+	c := begin(t, strings.NewReader(""), "consume", "orders", "-o", "json", s.flag())
+	c.out.wait(t, `"value":"one"`)
+	s.stop()
+	c.err.wait(t, `{"warning":"the server at `+s.addr+` is gone`)
+	c.interrupt()
+	c.end(exitOK)
 }
 
 func TestConsumeTellsOfDamage(t *testing.T) {

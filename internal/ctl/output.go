@@ -52,6 +52,18 @@ func (a *app) say(format string, args ...any) {
 	}
 }
 
+// warn tells of something that went wrong and that the command goes on with; programs read it as an object of its own.
+func (a *app) warn(format string, args ...any) {
+	if !a.json() {
+		a.say(format, args...)
+		return
+	}
+	line, _ := json.Marshal(map[string]string{"warning": fmt.Sprintf(format, args...)}) // strings marshal
+	a.errMu.Lock()
+	defer a.errMu.Unlock()
+	_, _ = fmt.Fprintf(a.p.Err, "%s\n", line) // talk that nobody reads is no failure
+}
+
 // visible replaces what would move a terminal's cursor or change its colours.
 func visible(s string) string {
 	clean := true

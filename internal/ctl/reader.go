@@ -106,7 +106,7 @@ func (r *reader) run(ctx context.Context) error {
 	for !r.done() {
 		fetches := r.poll(ctx)
 		// Records that came with an error come before it: they are printed first.
-		if err := errors.Join(r.printAll(fetches, out), out.Flush()); err != nil {
+		if err := r.printAll(fetches, out); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -144,8 +144,11 @@ func (r *reader) printAll(fetches kgo.Fetches, out *bufio.Writer) error {
 		}
 		r.printed++
 	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
 	if fetches.NumRecords() > 0 {
-		r.progressed()
+		r.progressed() // after the output has taken them: the time that it takes is not the server's
 	}
 	for p, end := range r.ends {
 		if r.flags.exit && r.next[p] >= end {
@@ -181,7 +184,7 @@ func (r *reader) heed(ctx context.Context, fetches kgo.Fetches) error {
 	}
 	if r.trouble == nil && !errors.Is(passing, context.Canceled) {
 		if _, lost := r.watch.lost(); lost == nil { // an outage is told by the watcher
-			r.app.say("%v: retrying", passing)
+			r.app.warn("%v: retrying", passing)
 		}
 	}
 	r.trouble, r.counted = passing, r.watch.answered()

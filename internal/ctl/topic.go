@@ -305,11 +305,7 @@ func (a *app) topicDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var records int64
-			for _, r := range rows {
-				records += max(r.Records, 0)
-			}
-			if err := a.confirm(fmt.Sprintf("delete %s with %d record%s for good", visible(strings.Join(names, ", ")), records, plural(records))); err != nil {
+			if err := a.confirm(fmt.Sprintf("delete %s with %s for good", visible(strings.Join(names, ", ")), recordsOf(rows))); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(ctx, a.timeout)
@@ -321,6 +317,18 @@ func (a *app) topicDelete() *cobra.Command {
 			return a.reportDeleted(gone, names)
 		},
 	}
+}
+
+// recordsOf is how many records the topics hold together, in words.
+func recordsOf(rows []topicRow) string {
+	var n int64
+	for _, r := range rows {
+		if r.Records < 0 {
+			return "records of unknown number (a partition has failed)"
+		}
+		n += r.Records
+	}
+	return fmt.Sprintf("%d record%s", n, plural(n))
 }
 
 func (a *app) reportDeleted(gone kadm.DeleteTopicResponses, names []string) error {

@@ -53,11 +53,11 @@ func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	case !w.talking, errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
 	case err == nil && was:
 		delete(w.down, addr)
-		w.app.say("the server at %s answers again", addr)
+		w.app.warn("the server at %s answers again", addr)
 	case err != nil:
 		w.down[addr] = err
 		if !was {
-			w.app.say("the server at %s is gone (%v): retrying", addr, err)
+			w.app.warn("the server at %s is gone (%v): retrying", addr, err)
 		}
 	}
 }

@@ -20,12 +20,12 @@ func TestProduceDoesNotHangWhenTheServerIsGone(t *testing.T) {
 	s := newServer(t)
 	in, feeder := io.Pipe()
 	defer feeder.Close()
-	c := begin(t, in, "produce", "orders", "--timeout", "1s", s.flag())
+	c := begin(t, in, "produce", "orders", "--timeout", "2s", s.flag())
 	feed(t, feeder, "one\n")
 	c.wroteRecord("orders", s)
 	s.stop()
 	feed(t, feeder, "two\nthree\n")
-	c.end(exitUnreachable, "the server at "+s.addr+" is gone", "retrying", "2 records to orders not acknowledged within 1s")
+	c.end(exitUnreachable, "the server at "+s.addr+" is gone", "retrying", "2 records to orders not acknowledged within 2s")
 	if !strings.Contains(c.out.String(), "1 record to orders") {
 		t.Errorf("got %q, want what was acknowledged", c.out)
 	}
@@ -101,12 +101,13 @@ func TestFailedPartitionIsShown(t *testing.T) {
 	s.stop()
 	breakLog(t, s.dir)
 	s.start()
-	want(t, exitRefused, "", []string{"produce", "orders", "x", "--timeout", "1s", s.flag()}, "1 record to orders not acknowledged", "partition 0", "KAFKA_STORAGE_ERROR")
+	want(t, exitRefused, "", []string{"produce", "orders", "x", "--timeout", "2s", s.flag()}, "1 record to orders not acknowledged", "partition 0", "KAFKA_STORAGE_ERROR")
 	want(t, exitRefused, "", []string{"consume", "orders", "--exit", s.flag()}, "KAFKA_STORAGE_ERROR")
 	got := want(t, exitOK, "", []string{"topic", "list", s.flag()}, "orders partition 0", "KAFKA_STORAGE_ERROR")
 	if !strings.Contains(got.out, "1 of 1 failed") || strings.Contains(got.out, "0 B") {
 		t.Errorf("got a listing that hides the failure: %s", got.out)
 	}
+	want(t, exitUsage, "", []string{"topic", "delete", "orders", s.flag()}, "records of unknown number")
 	rows := decode[[]topicRow](t, want(t, exitOK, "", []string{"topic", "list", "-o", "json", s.flag()}))
 	if len(rows) != 1 || len(rows[0].Failed) != 1 || rows[0].Failed[0].Partition != 0 || rows[0].Failed[0].Error == "" || rows[0].Bytes != -1 {
 		t.Errorf("got %+v", rows)
