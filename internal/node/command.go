@@ -77,8 +77,18 @@ func newRoot(p Process) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath()))
 	})
-	root.AddCommand(newServe(p), newLog(p))
+	root.AddCommand(newServe(p), newLog(p), newVersion(p))
 	return root
+}
+
+func newVersion(p Process) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Out, "felix", Version)
+			return err
+		},
+	}
 }
 
 func newServe(p Process) *cobra.Command {

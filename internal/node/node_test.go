@@ -374,6 +374,7 @@ func TestMainExitStatus(t *testing.T) {
 		text string
 	}{
 		{"version", []string{"--version"}, exitOK, "felix "},
+		{"version_command", []string{"version"}, exitOK, "felix " + Version},
 		{"help", []string{"serve", "--help"}, exitOK, "--kafka-listen"},
 		{"print_config", []string{"serve", "--print-config"}, exitOK, "single-node profile"},
 		{"unknown_flag", []string{"serve", "--nope"}, exitUsage, "unknown flag"},
