@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"sync"
 
@@ -126,6 +127,10 @@ func (in *inspection) shard(i int) error {
 	}
 	got, err := x.run()
 	var damaged *DamageError
+	var broken *fs.PathError
+	if isRotten(err) && errors.As(err, &broken) { // a start would not open it either
+		err = &DamageError{Log: input.name, File: broken.Path, Reason: err.Error()}
+	}
 	unread := 0
 	switch {
 	case errors.As(err, &damaged):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
@@ -37,6 +38,9 @@ func (r *recovery) survey(base, next ids.Offset) (*segmentSurvey, error) {
 	switch {
 	case errors.Is(f.headErr, errFormat): // nothing is known of what follows
 		out.note(8, f.headErr)
+		return out, nil
+	case isRotten(err):
+		out.note(0, err)
 		return out, nil
 	case err != nil:
 		return nil, err
@@ -76,10 +80,15 @@ func (r *recovery) survey(base, next ids.Offset) (*segmentSurvey, error) {
 // surveyBatches scans the batches of a segment, and on behind each fault. torn says that it ended at one that a start would cut off.
 func (r *recovery) surveyBatches(file vfs.File, f *found, next ids.Offset, c *chain, s *segment, out *segmentSurvey) (torn bool, err error) {
 	for pos := int64(segmentHeaderBytes); pos < f.size; {
-		_, bad, err := scanFrom(file, pos, f.size, c, func(pos int64, h *recordbatch.Header, batch []byte) error {
+		good, bad, err := scanFrom(file, pos, f.size, c, func(pos int64, h *recordbatch.Header, batch []byte) error {
 			s.note(pos, h, batch, r.interval)
 			return nil
 		})
+		if isRotten(err) {
+			out.note(good, err)
+			out.bad += f.size - good
+			return false, nil
+		}
 		if err != nil || bad == nil {
 			return false, err
 		}
@@ -87,13 +96,18 @@ func (r *recovery) surveyBatches(file vfs.File, f *found, next ids.Offset, c *ch
 			return true, nil
 		}
 		out.note(bad.suspect, bad.reason)
-		if pos, err = resync(file, f.size, bad, c, next); err != nil {
+		if pos, err = resync(file, f.size, bad, c, next); isRotten(err) {
+			pos = f.size // nothing behind the unreadable block is looked at
+		} else if err != nil {
 			return false, err
 		}
 		out.bad += pos - bad.pos
 	}
 	return false, nil
 }
+
+// isRotten says that the device could not read a block: damage of what is stored, unlike an error of permissions or memory.
+func isRotten(err error) bool { return errors.Is(err, syscall.EIO) }
 
 // resync returns where the next whole batch begins at or behind a fault, limit if there is none, and sets the chain to it. A batch whose
 // own bytes are good and that only does not follow the one before is that batch.

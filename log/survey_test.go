@@ -2,12 +2,62 @@ package log
 
 import (
 	"bytes"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
 	"github.com/felixlog/felix/log/recordbatch"
 )
+
+// TestInspectUnreadableBlocks: a device that cannot read a block is damage of one segment, and the rest is looked at.
+func TestInspectUnreadableBlocks(t *testing.T) {
+	topic := ids.TopicID{9, 9}
+	disk := vfs.NewMem()
+	e := newEnv(t, disk, withConfig(func(c *Config) { c.SegmentBytes = 1000 }))
+	for n := range int32(2) {
+		id := ids.ShardID{Topic: topic, Partition: n}
+		l, err := Open(Options{Shared: e.shared, Dir: "data/shards/" + id.String(), Shard: id, Name: "x", Config: e.config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendMany(t, l, 12)
+		if err := l.Close(true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.journal.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := Inspect(disk, "data", InspectOptions{VerifyAll: true}, nil)
+	if err != nil || whole.Verdict() != Clean {
+		t.Fatalf("%+v, %v", whole, err)
+	}
+	segments := whole.Shards[0].Segments
+	for name, tt := range map[string]struct {
+		base    ids.Offset
+		verdict Verdict
+	}{"sealed": {segments[0].Base, Damaged}, "active": {segments[len(segments)-1].Base, WouldRefuse}} {
+		t.Run(name, func(t *testing.T) {
+			bad := offsetName(whole.Shards[0].Dir, tt.base, segmentSuffix)
+			rotten := vfs.NewFault(disk, vfs.Rule{Err: syscall.EIO, Match: func(op vfs.Op) bool {
+				return op.Kind == vfs.OpRead && op.Path == bad && op.Off > 0 // the header can be read
+			}})
+			r, err := Inspect(rotten, "data", InspectOptions{VerifyAll: true, Workers: 1}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := r.Shards[0]
+			if s.Verdict != tt.verdict || r.Shards[1].Verdict != Clean || len(s.Segments) != len(segments) {
+				t.Errorf("got %+v", r)
+			}
+			if f := s.Findings; len(f) != 1 || f[0].File != bad || f[0].Places != 1 || f[0].Bytes == 0 || !strings.Contains(f[0].Reason, "input/output error") {
+				t.Errorf("got findings %+v", f)
+			}
+		})
+	}
+}
 
 // FuzzSurvey reads anything as a segment's file: it ends, says no more bytes are bad than there are, and finds nothing wrong only with
 // what a scan finds nothing wrong with.
