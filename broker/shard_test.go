@@ -482,7 +482,7 @@ func TestAShardThatCannotBeOpenedIsTriedSeldom(t *testing.T) {
 		t.Fatalf("opening damaged files: %v, %v shards failed", first, failed())
 	}
 	overwrite(magic[:], 0) // mended, but it is too soon to look
-	if _, again := g.b.Shard(topic, 0); again != first {
+	if _, again := g.b.Shard(topic, 0); !errors.Is(again, first) {
 		t.Errorf("second try: %v, want the same error without a look", again)
 	}
 	g.now = g.now.Add(openRetry)
