@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/felixlog/felix/internal/errcode"
@@ -15,8 +16,6 @@ const (
 	// A batch that decodes to at most plainDecoded bytes, or plainRatio times its size, is opened at once.
 	plainDecoded = 256 << 10
 	plainRatio   = 32
-	// openSlots is how many batches are open at a time: with the limit of what one decodes to, that bounds the memory.
-	openSlots = 4
 	// doubtfulWait is how long a batch that decodes to more waits for its turn.
 	doubtfulWait = 2 * time.Second
 	// doubtfulRest is how long, in multiples of what it cost, nothing doubtful is opened after one that was refused: then
@@ -36,7 +35,10 @@ type openings struct {
 }
 
 func newOpenings(closing <-chan struct{}, now func() time.Time, m *metrics) *openings {
-	return &openings{metrics: m, slots: make(chan struct{}, openSlots), doubtful: make(chan struct{}, 1), closing: closing, now: now}
+	// One processor is left to requests that open nothing: decoding goes on for milliseconds without a pause. With the limit of
+	// what one batch decodes to, the number also bounds the memory.
+	slots := max(1, runtime.GOMAXPROCS(0)-1)
+	return &openings{metrics: m, slots: make(chan struct{}, slots), doubtful: make(chan struct{}, 1), closing: closing, now: now}
 }
 
 // run calls open for a batch of size bytes that may decode to limit bytes, with what it may decode to this time; open may be called
