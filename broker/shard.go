@@ -42,12 +42,6 @@ type Bounds struct {
 	Epoch         ids.LeaderEpoch
 }
 
-// ID names the shard.
-func (s *Shard) ID() ids.ShardID { return s.id }
-
-// LeaderEpoch is the epoch of the current leadership.
-func (s *Shard) LeaderEpoch() ids.LeaderEpoch { return s.replica.Epoch() }
-
 // CheckEpoch compares the leader epoch that a client knows, NoEpoch for none, with the current one: FencedEpoch when the
 // client's is older, UnknownEpoch when it is newer (KIP-320).
 func (s *Shard) CheckEpoch(known ids.LeaderEpoch) error { return s.replica.CheckEpoch(known) }

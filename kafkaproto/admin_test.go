@@ -292,7 +292,7 @@ func TestOffsetForLeaderEpoch(t *testing.T) {
 	}
 	eventually(t, "the new leader epoch", func() bool {
 		s, err := h.b.Shard(h.find("t"), 0)
-		return err == nil && s.LeaderEpoch() == 1
+		return err == nil && s.Bounds().Epoch == 1
 	})
 	h.write("t", 0, nil, 4, 5)
 	for _, c := range []struct {

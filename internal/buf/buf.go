@@ -104,19 +104,6 @@ func (p *Pool) Get(n int) *Ref {
 // Kept is the memory of unused buffers now, in bytes.
 func (p *Pool) Kept() int64 { return p.kept.Load() }
 
-// Trim drops all unused buffers, for an idle process that should be small.
-func (p *Pool) Trim() {
-	for i := range p.classes {
-		cl := &p.classes[i]
-		cl.mu.Lock()
-		for _, r := range cl.free {
-			p.kept.Add(-int64(cap(r.data)))
-		}
-		cl.free = nil
-		cl.mu.Unlock()
-	}
-}
-
 func (p *Pool) put(r *Ref) {
 	size := int64(cap(r.data))
 	poison(r.data[:cap(r.data)])
