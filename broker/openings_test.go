@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,51 +14,76 @@ import (
 	"github.com/felixlog/felix/log/recordbatch"
 )
 
-func TestOpeningsSetDoubtfulBatchesAside(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOpenings(make(chan struct{}), time.Now, newMetrics(nil))
-		var asked []int
-		bomb := func(most int) error {
-			asked = append(asked, most)
-			time.Sleep(10 * time.Millisecond) // what decoding costs
-			return recordbatch.ErrDecodedTooLarge
-		}
-		if err := o.run(100, 16<<20, bomb); !errors.Is(err, recordbatch.ErrDecodedTooLarge) {
-			t.Errorf("bomb: %v", err)
-		}
-		if len(asked) != 2 || asked[0] != plainDecoded || asked[1] != 16<<20 {
-			t.Errorf("opened to %v, want %d and then all", asked, plainDecoded)
-		}
-		// The next doubtful one waits out the rest, a likely one does not.
-		began := time.Now()
-		if err := o.run(100, 16<<20, func(int) error { return nil }); err != nil || time.Since(began) != 0 {
-			t.Errorf("likely batch: %v after %v", err, time.Since(began))
-		}
-		zeros := 0
-		if err := o.run(100, 16<<20, func(most int) error {
-			if zeros++; most < 1<<20 {
-				return recordbatch.ErrDecodedTooLarge
-			}
-			return nil
-		}); err != nil || zeros != 2 || time.Since(began) != doubtfulRest*10*time.Millisecond {
-			t.Errorf("batch that expands a lot but within the limit: %v after %v in %d openings", err, time.Since(began), zeros)
-		}
-		// While one is at it, others are refused after a while with something to retry on.
-		o.doubtful <- struct{}{}
-		if err := o.run(100, 16<<20, bomb); !errors.Is(err, ErrOpeningBusy) || errcode.Of(err) != errcode.Overloaded {
-			t.Errorf("while busy: %v", err)
-		}
-	})
+// zeros returns a batch of n zeros in gzip.
+func zeros(t *testing.T, n int) []byte {
+	t.Helper()
+	b := recordbatch.NewBuilder(nil, recordbatch.BuilderOptions{Codec: recordbatch.CodecGzip})
+	b.Append(0, []byte("k"), make([]byte, n))
+	batch, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return batch
 }
 
-func TestOpeningsEndWithTheBroker(t *testing.T) {
+func TestOpeningsSetDoubtfulBatchesAside(t *testing.T) {
+	const limit = 16 << 20
+	bomb, likely, doubtful := zeros(t, limit+1), zeros(t, 1000), zeros(t, 1<<20)
 	closing := make(chan struct{})
-	o := newOpenings(closing, time.Now, newMetrics(nil))
-	o.doubtful <- struct{}{}
-	close(closing)
-	if err := o.run(1, 16<<20, func(int) error { return recordbatch.ErrDecodedTooLarge }); !errors.Is(err, ErrClosed) && !errors.Is(err, recordbatch.ErrDecodedTooLarge) {
-		t.Errorf("after closing: %v", err)
+	clock := time.UnixMilli(0)
+	o := newOpenings(closing, func() time.Time { clock = clock.Add(time.Millisecond); return clock }, newMetrics(nil))
+	slept := time.Duration(0)
+	o.sleep = func(d time.Duration) { slept += d }
+	var asked []int
+	open := func(batch []byte) error {
+		return o.run(batch, limit, func(most int) error {
+			asked = append(asked, most)
+			_, err := recordbatch.Validate(batch, recordbatch.ValidateOptions{Open: true, MaxDecodedBytes: limit, DecodeBytes: most})
+			return err
+		})
 	}
+
+	// In peace nothing pauses, and a batch that decodes to a lot within the limit is opened.
+	if err := open(doubtful); err != nil || !slices.Equal(asked, []int{plainDecoded, limit}) || slept != 0 {
+		t.Errorf("doubtful batch: %v, asked for %d, slept %v", err, asked, slept)
+	}
+	asked = nil
+	if err := open(bomb); !errors.Is(err, recordbatch.ErrDecodedTooLarge) || !slices.Equal(asked, []int{max(plainDecoded, plainRatio*len(bomb))}) || slept != 0 {
+		t.Errorf("bomb of %d bytes: %v, asked for %d, slept %v", len(bomb), err, asked, slept)
+	}
+	// After a bomb the sizes of doubtful batches are found out at leisure; likely ones do not notice.
+	if err := open(likely); err != nil || slept != 0 {
+		t.Errorf("likely batch after a bomb: %v, slept %v", err, slept)
+	}
+	if err := open(bomb); !errors.Is(err, recordbatch.ErrDecodedTooLarge) || slept < limit/(64<<10)*leisure*time.Millisecond {
+		t.Errorf("second bomb: %v, slept only %v", err, slept)
+	}
+	slept = 0
+	if err := open(doubtful); err != nil || slept < 16*leisure*time.Millisecond {
+		t.Errorf("doubtful batch after a bomb: %v, slept only %v", err, slept)
+	}
+	clock, slept = clock.Add(alarm), 0
+	if err := open(doubtful); err != nil || slept != 0 {
+		t.Errorf("doubtful batch long after a bomb: %v, slept %v", err, slept)
+	}
+}
+
+func TestOpeningsRefuseDoubtfulBatchesWhileBusy(t *testing.T) {
+	doubtful := zeros(t, 1<<20)
+	synctest.Test(t, func(t *testing.T) {
+		closing := make(chan struct{})
+		o := newOpenings(closing, time.Now, newMetrics(nil))
+		o.doubtful <- struct{}{}
+		tooLarge := func(int) error { return recordbatch.ErrDecodedTooLarge }
+		began := time.Now()
+		if err := o.run(doubtful, 16<<20, tooLarge); !errors.Is(err, ErrOpeningBusy) || errcode.Of(err) != errcode.Overloaded || time.Since(began) != doubtfulWait {
+			t.Errorf("while busy: %v after %v", err, time.Since(began))
+		}
+		close(closing)
+		if err := o.run(doubtful, 16<<20, tooLarge); !errors.Is(err, ErrClosed) && !errors.Is(err, recordbatch.ErrDecodedTooLarge) {
+			t.Errorf("after closing: %v", err)
+		}
+	})
 }
 
 // TestManyTinyRecords: a batch of many equal records expands a lot and claims more records than a likely batch could hold.

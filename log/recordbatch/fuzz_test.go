@@ -257,6 +257,9 @@ func fuzzDecompress(f *testing.F, codec Codec) {
 		if err == nil && !bytes.Equal(pieces, got) {
 			t.Fatalf("at once %d bytes, in pieces %d", len(got), len(pieces))
 		}
+		if size, sizeErr := DecodedSize(codec, src, fuzzLimit, func() {}); err == nil && (sizeErr != nil || size != len(got)) {
+			t.Fatalf("decodes to %d bytes, measured %d: %v", len(got), size, sizeErr)
+		}
 		if err == nil {
 			packed, err := Compress(nil, codec, got)
 			if err != nil {

@@ -39,38 +39,82 @@ func NewRecordReader(batch []byte, maxBytes int) (*RecordReader, error) {
 	}
 	r := &RecordReader{h: h, left: maxBytes, Record: Record{Index: -1}}
 	records := batch[HeaderSize:]
-	switch h.Codec() {
-	case CodecNone:
+	if h.Codec() == CodecNone {
 		if len(records) > maxBytes {
 			return nil, ErrDecodedTooLarge
 		}
 		r.buf, r.eof = records, true
 		return r, nil
-	case CodecGzip:
-		z := gzipReaders.Get().(*gzipReader)
-		if err := z.reset(records); err != nil {
-			z.release()
-			return nil, err
-		}
-		r.src, r.release = z, z.release
-	case CodecSnappy:
-		b := newBlockReader(snappyBlocks(records, maxBytes))
-		r.src, r.release = b, b.release
-	case CodecLZ4:
-		b := newBlockReader(lz4Blocks(records, maxBytes))
-		r.src, r.release = b, b.release
-	case CodecZstd:
-		z := new(zstdReader)
-		if err := z.reset(records, maxBytes); err != nil {
-			return nil, err
-		}
-		r.src, r.release = z, z.release
-	default:
-		return nil, ErrCodec
+	}
+	if r.src, r.release, err = newDecoder(h.Codec(), records, maxBytes); err != nil {
+		return nil, err
 	}
 	r.pooled = getScratch()
 	r.buf = r.pooled.b
 	return r, nil
+}
+
+// newDecoder returns a reader of the content of src, and what gives its pooled state back. Errors: ErrCodec, ErrDecompress.
+func newDecoder(codec Codec, src []byte, maxBytes int) (r io.Reader, release func(), err error) {
+	switch codec {
+	case CodecGzip:
+		z := gzipReaders.Get().(*gzipReader)
+		if err := z.reset(src); err != nil {
+			z.release()
+			return nil, nil, err
+		}
+		return z, z.release, nil
+	case CodecSnappy:
+		b := newBlockReader(snappyBlocks(src, maxBytes))
+		return b, b.release, nil
+	case CodecLZ4:
+		b := newBlockReader(lz4Blocks(src, maxBytes))
+		return b, b.release, nil
+	case CodecZstd:
+		z := new(zstdReader)
+		if err := z.reset(src, maxBytes); err != nil {
+			return nil, nil, err
+		}
+		return z, z.release, nil
+	default:
+		return nil, nil, ErrCodec
+	}
+}
+
+// DecodedSize returns how many bytes src decodes to, at most maxBytes. It decodes in pieces of at most 64 KiB (where the codec's blocks
+// allow) and keeps none, so that neither memory nor time without a pause grows with what src decodes to; pause is called after each piece.
+//
+// Errors: as for Decompress.
+func DecodedSize(codec Codec, src []byte, maxBytes int, pause func()) (int, error) {
+	if codec == CodecNone {
+		if len(src) > maxBytes {
+			return 0, ErrDecodedTooLarge
+		}
+		return len(src), nil
+	}
+	r, release, err := newDecoder(codec, src, maxBytes)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	piece := getScratch()
+	defer putScratch(piece)
+	piece.b = slices.Grow(piece.b, pieceBytes)
+	for total := 0; ; {
+		n, err := r.Read(piece.b[:pieceBytes])
+		pause()
+		if total += n; total > maxBytes {
+			return 0, ErrDecodedTooLarge
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case errors.Is(err, ErrDecodedTooLarge):
+			return 0, ErrDecodedTooLarge
+		case err != nil:
+			return 0, ErrDecompress
+		}
+	}
 }
 
 // Header returns the batch's header.

@@ -3,6 +3,7 @@ package recordbatch
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,46 @@ func TestRecordReaderReadsOtherEncoders(t *testing.T) {
 		}
 		if _, err := stream(wrap(h, c.b[:len(c.b)-1]), DefaultMaxDecodedBytes); err == nil {
 			t.Errorf("%s: the last byte is missing and nobody noticed", form)
+		}
+	}
+}
+
+func TestDecodedSize(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	for form, c := range others(t, content) {
+		pauses := 0
+		size, err := DecodedSize(c.codec, c.b, len(content), func() { pauses++ })
+		if err != nil || size != len(content) {
+			t.Errorf("%s: %d, %v, want %d", form, size, err, len(content))
+		}
+		if want := len(content) / pieceBytes; c.codec != CodecNone && pauses < want {
+			t.Errorf("%s: %d pauses, want at least %d", form, pauses, want)
+		}
+		if _, err := DecodedSize(c.codec, c.b, len(content)-1, func() {}); !errors.Is(err, ErrDecodedTooLarge) {
+			t.Errorf("%s, over the limit: %v", form, err)
+		}
+	}
+	if _, err := DecodedSize(codecCount, content, len(content), func() {}); !errors.Is(err, ErrCodec) {
+		t.Errorf("unknown codec: %v", err)
+	}
+}
+
+// TestDecodedSizeOfBombs: what a bomb decodes to is neither kept nor paid for in memory.
+func TestDecodedSizeOfBombs(t *testing.T) {
+	const limit = 64 << 20
+	for _, codec := range []Codec{CodecGzip, CodecLZ4, CodecZstd} {
+		bomb, err := Compress(nil, codec, make([]byte, limit+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := DecodedSize(codec, bomb, limit, func() {}); !errors.Is(err, ErrDecodedTooLarge) {
+			t.Errorf("%v: %v", codec, err)
+		}
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > limit/3 {
+			t.Errorf("%v: %d bytes allocated to find out that more than %d come", codec, used, limit)
 		}
 	}
 }
