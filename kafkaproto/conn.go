@@ -57,6 +57,8 @@ type conn struct {
 	closed  atomic.Bool
 	ending  atomic.Bool // no more requests are read: the server closes, or an answer was the last
 	settled bool        // the goroutine's stack is fresh; reading goroutine
+	trail   trail
+	ahead   atomic.Pointer[ahead]
 
 	mu      sync.Mutex
 	room    sync.Cond // signalled when pending or owed fall; the reader waits on it
@@ -288,6 +290,7 @@ func (c *conn) shut(cause error) {
 	}
 	_ = c.nc.Close()
 	c.tellWaiting(waitingRequest.abandon)
+	c.dropAhead()
 	c.push() // drops what is finished
 	c.room.Signal()
 }

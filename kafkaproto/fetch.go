@@ -64,6 +64,8 @@ type fetch struct {
 	due      time.Time // when it is answered in any case
 	timer    *time.Timer
 	charge   int64 // taken from srv.answers
+
+	usedAhead bool // the answer has records that were read ahead
 }
 
 // fetchPart is one partition of a fetch.
@@ -89,6 +91,7 @@ type fetchPart struct {
 	divergeEnd           ids.Offset
 	firstChunk, endChunk int
 	bytes                int
+	next                 ids.Offset // behind the last record, if there are bytes
 }
 
 var fetches = sync.Pool{New: func() any { return new(fetch) }}
@@ -116,7 +119,10 @@ func handleFetch(c *call) {
 	f.began = time.Now()
 	f.due = f.began.Add(min(req.maxWait, c.srv.opts.FetchMaxWait))
 	if f.start() {
+		f.retain()
 		f.answer()
+		f.readAhead()
+		f.release()
 	}
 }
 
@@ -283,6 +289,7 @@ const maxMisses = 4
 func (f *fetch) read() int {
 	left := int(f.charge)
 	total, misses := 0, 0
+	ahead := f.conn.takeAhead()
 	for i := range f.parts {
 		p := &f.parts[i]
 		p.firstChunk, p.endChunk = len(f.chunks), len(f.chunks)
@@ -294,6 +301,13 @@ func (f *fetch) read() int {
 			continue
 		}
 		var n int
+		if got := ahead.find(p.shard, p.offset); got != nil && got.bytes <= min(left, p.maxBytes) && p.offset >= p.bounds.Start {
+			f.chunks, n = ahead.take(got, f.chunks), got.bytes
+			p.endChunk, p.bytes, f.usedAhead = len(f.chunks), n, true
+			left -= n
+			total += n
+			continue
+		}
 		f.chunks, n, p.err = p.shard.Read(p.offset, min(left, max(p.maxBytes, 0)), total == 0, f.chunks)
 		if p.err != nil {
 			for j := p.firstChunk; j < len(f.chunks); j++ {
@@ -312,6 +326,11 @@ func (f *fetch) read() int {
 		p.bounds = p.shard.Bounds()
 		left -= n
 		total += n
+	}
+	if ahead != nil {
+		ahead.release()
+		f.charge += ahead.charge
+		f.srv.metrics.ahead(f.usedAhead)
 	}
 	f.settle(total)
 	return total
@@ -340,8 +359,13 @@ func (f *fetch) observe(read int) {
 	m.request(f.api, failure)
 	if read > 0 {
 		records := 0
-		for i := range f.chunks {
-			records += countRecords(f.chunks[i].Data)
+		for i := range f.parts {
+			p := &f.parts[i]
+			for _, chunk := range f.chunks[p.firstChunk:p.endChunk] {
+				var n int
+				n, p.next = surveyBatches(chunk.Data)
+				records += n
+			}
 		}
 		m.fetchRecords.Add(float64(records))
 		m.fetchBytes.Add(float64(read))
@@ -381,5 +405,6 @@ func (f *fetch) release() {
 	}
 	f.srv, f.conn, f.slot, f.view, f.session, f.topError = nil, nil, nil, nil, nil, nil
 	f.sessionID, f.answered, f.parked, f.short, f.look, f.looked = 0, false, false, false, false, 0
+	f.usedAhead = false
 	fetches.Put(f)
 }

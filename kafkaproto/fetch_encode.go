@@ -138,20 +138,22 @@ func (f *fetch) encodePartTags(dst []byte, p *fetchPart, h *hints, flexible bool
 	return dst
 }
 
-// countRecords adds up the record counts in the headers of whole batches that follow each other.
-func countRecords(b []byte) int {
+// surveyBatches goes through the headers of whole batches that follow each other: how many records they have, and the offset behind the
+// last.
+func surveyBatches(b []byte) (records int, next ids.Offset) {
 	const (
 		lengthAt, lengthEnd = 8, 12
+		deltaAt             = 23
 		countAt, headerSize = 57, 61
 	)
-	n := 0
 	for len(b) >= headerSize {
 		size := lengthEnd + int(binary.BigEndian.Uint32(b[lengthAt:]))
-		n += int(binary.BigEndian.Uint32(b[countAt:]))
+		records += int(binary.BigEndian.Uint32(b[countAt:]))
+		next = ids.Offset(binary.BigEndian.Uint64(b)) + ids.Offset(binary.BigEndian.Uint32(b[deltaAt:])) + 1
 		if size > len(b) {
 			break
 		}
 		b = b[size:]
 	}
-	return n
+	return records, next
 }

@@ -217,7 +217,7 @@ func TestFetchSessionAllocations(t *testing.T) {
 	}
 	row := &dataAPIs()[1]
 	caller := &Caller{Tenant: testTenant}
-	f := &fetch{}
+	f := &fetch{conn: new(conn)}
 	setup := func(body []byte) fetchRequest {
 		f.refs.Store(1)
 		f.srv, f.api, f.version, f.view = h.srv, row, 12, h.node.Image()

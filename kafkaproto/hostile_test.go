@@ -185,7 +185,8 @@ func TestConcurrentClients(t *testing.T) {
 					t.Errorf("fetch: %+v", p)
 					return
 				}
-				next += int64(countRecords(p.RecordBatches))
+				records, _ := surveyBatches(p.RecordBatches)
+				next += int64(records)
 			}
 		})
 	}

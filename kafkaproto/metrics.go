@@ -49,6 +49,7 @@ type metrics struct {
 	fetchRecords, fetchBytes   prometheus.Counter
 	fetchData, fetchTimeout    prometheus.Counter
 	fetchWait                  prometheus.Histogram
+	aheadUsed, aheadUnused     prometheus.Counter
 	produceRecords             prometheus.Counter
 	produceBytes               prometheus.Counter
 	produceDuplicates          prometheus.Counter
@@ -72,6 +73,9 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 	waits := f.NewCounterVec(prometheus.CounterOpts{
 		Name: "felix_kafka_fetch_waits_total", Help: "Fetches that waited for records, by how the wait ended.",
 	}, []string{"outcome"})
+	aheads := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "felix_kafka_fetch_read_ahead_total", Help: "Reads ahead of consumers that work through a log, by whether the records were asked for in time.",
+	}, []string{"outcome"})
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "felix_kafka_fetch_sessions", Help: "Incremental fetch sessions remembered.",
 	}, func() float64 { return float64(sessions()) })
@@ -92,6 +96,8 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 		fetchBytes:        counter("felix_kafka_fetch_bytes_total", "Bytes of batches sent to Kafka consumers."),
 		fetchData:         waits.WithLabelValues("data"),
 		fetchTimeout:      waits.WithLabelValues("timeout"),
+		aheadUsed:         aheads.WithLabelValues("used"),
+		aheadUnused:       aheads.WithLabelValues("unused"),
 		produceRecords:    counter("felix_kafka_produce_records_total", "Records appended for Kafka producers."),
 		produceBytes:      counter("felix_kafka_produce_bytes_total", "Bytes of batches appended for Kafka producers, as sent."),
 		produceDuplicates: counter("felix_kafka_produce_duplicate_records_total", "Records that an idempotent producer sent again and that were not written again."),
@@ -117,6 +123,15 @@ func newMetrics(reg prometheus.Registerer, apis *apiTable, sessions func() int) 
 		m.byAPI[a.key] = new([kindSlots]atomic.Pointer[prometheus.Counter])
 	}
 	return m
+}
+
+// ahead counts the end of what was read ahead.
+func (m *metrics) ahead(used bool) {
+	if used {
+		m.aheadUsed.Inc()
+	} else {
+		m.aheadUnused.Inc()
+	}
 }
 
 func (m *metrics) refuse(r refusal) { m.refused[r].Inc() }

@@ -12,11 +12,20 @@ import (
 // ends within about 60 microseconds of its time, unlike Go's timers.
 const nap = 200 * time.Microsecond
 
+// early is how long before a record's time an exact sender is awake.
+const early = 20 * time.Microsecond
+
 // pace calls send(i, intended) for record i = 0, 1, ... at a constant rate until the time is over or ctx ends, and returns how many
-// were sent. A spinning sender takes a whole processor but is exact, since Go's timers round to a millisecond; yielding in the
-// loop, to the client's own goroutines and to other threads, keeps it from delaying the server by whole time slices. One that does not spin sends in bursts of nap. A sender that
-// falls behind catches up at once, and the intended times do not move: what the delay costs counts.
-func pace(ctx context.Context, spin bool, rate float64, d time.Duration, send func(i int64, intended time.Time)) int64 {
+// were sent. An exact sender sleeps in the kernel until shortly before a record's time, on a thread of its own whose timer has no slack,
+// and looks at the clock for the rest. Another one sends in bursts of nap. A sender that falls behind catches up at once, and the
+// intended times do not move: what the delay costs counts.
+func pace(ctx context.Context, exact bool, rate float64, d time.Duration, send func(i int64, intended time.Time)) int64 {
+	if exact {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0) }()
+	}
 	start := time.Now()
 	total := int64(rate * d.Seconds())
 	for i := range total {
@@ -26,9 +35,11 @@ func pace(ctx context.Context, spin bool, rate float64, d time.Duration, send fu
 			if ahead <= 0 {
 				break
 			}
-			if spin {
-				runtime.Gosched()
-				_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			if exact {
+				if ahead > early {
+					ts := unix.NsecToTimespec(int64(ahead - early))
+					_ = unix.Nanosleep(&ts, nil)
+				}
 				continue
 			}
 			ts := unix.NsecToTimespec(int64(nap))
