@@ -195,9 +195,9 @@ func runFlow(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 		return nil, err
 	}
 	f.consume(ctx)
-	spin := spec.Kind == Latency
+	exact := spec.Kind == Latency
 	// One record to every partition first, so that every consumer is in its waiting fetch and every path is open.
-	pace(ctx, spin, spec.Rate, time.Duration(max(spec.WarmSeconds, 0.1)*float64(time.Second)), f.send(ctx))
+	pace(ctx, exact, spec.Rate, time.Duration(max(spec.WarmSeconds, 0.1)*float64(time.Second)), f.send(ctx))
 	if err := f.drain(ctx); err != nil {
 		return nil, fmt.Errorf("warm-up: %w", err)
 	}
@@ -212,7 +212,7 @@ func runFlow(ctx context.Context, spec *Spec, out io.Writer) (*Result, error) {
 	}
 	wireBefore := f.w.written.Load() + f.w.read.Load()
 	f.from.Store(int64(time.Since(epoch)))
-	res.Records = pace(ctx, spin, spec.Rate, time.Duration(spec.Seconds*float64(time.Second)), f.send(ctx))
+	res.Records = pace(ctx, exact, spec.Rate, time.Duration(spec.Seconds*float64(time.Second)), f.send(ctx))
 	err = f.drain(ctx)
 	if err := errors.Join(err, m.end(res)); err != nil {
 		return nil, err

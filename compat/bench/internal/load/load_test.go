@@ -97,10 +97,10 @@ func TestUnknownLoadIsRefused(t *testing.T) {
 }
 
 func TestPaceKeepsIntendedTimes(t *testing.T) {
-	for _, spin := range []bool{false, true} {
+	for _, exact := range []bool{false, true} {
 		var last time.Time
 		start := time.Now()
-		n := pace(t.Context(), spin, 1000, 50*time.Millisecond, func(i int64, intended time.Time) {
+		n := pace(t.Context(), exact, 1000, 50*time.Millisecond, func(i int64, intended time.Time) {
 			if i > 0 && intended.Sub(last).Round(10*time.Microsecond) != time.Millisecond {
 				t.Errorf("record %d: %v after the one before", i, intended.Sub(last))
 			}
@@ -110,7 +110,7 @@ func TestPaceKeepsIntendedTimes(t *testing.T) {
 			last = intended
 		})
 		if took := time.Since(start); n != 50 || took < 49*time.Millisecond {
-			t.Errorf("spin %v: %d records in %v", spin, n, took)
+			t.Errorf("exact %v: %d records in %v", exact, n, took)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nap is how far ahead a sender that does not spin must be before it sleeps, and for how long: a thread's sleep in the kernel
+// nap is how far ahead a sender that is not exact must be before it sleeps, and for how long: a thread's sleep in the kernel
 // ends within about 60 microseconds of its time, unlike Go's timers.
 const nap = 200 * time.Microsecond
 
