@@ -131,7 +131,7 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 			"FELIX_DURABLE_RETENTION_INTERVAL_SECONDS=5") // as often as Kafka is told to look
 	}
 	// If the bench program dies, so do its servers. Each is a session of its own, since Linux shares processor time between
-	// sessions first (autogroups): beside a spinning client of the same session a server would get next to nothing of the other
+	// sessions first (autogroups): beside a busy client of the same session a server would get next to nothing of the other
 	// processor as soon as anything else wants it.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	began := time.Now()
