@@ -14,6 +14,8 @@ import (
 const (
 	// aheadFrom is how much an answer must carry for its connection to be worth reading ahead for.
 	aheadFrom = 256 << 10
+	// aheadMost bounds what is read ahead for one connection.
+	aheadMost = 8 << 20
 	// aheadKept is how long what was read waits to be asked for.
 	aheadKept = 250 * time.Millisecond
 	// aheadRests bounds how many fetches of a consumer that let what was read expire are not read ahead of.
@@ -133,7 +135,7 @@ func (f *fetch) readAhead() {
 			available += p.shard.Available(p.next, max(p.maxBytes, 0))
 		}
 	}
-	a := &ahead{charge: f.srv.answers.takeUpTo(int64(min(available, f.maxBytes)), aheadFrom)}
+	a := &ahead{charge: f.srv.answers.takeUpTo(int64(min(available, f.maxBytes, aheadMost)), aheadFrom)}
 	a.fill(f.parts)
 	total = 0
 	for i := range a.parts {
