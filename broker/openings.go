@@ -43,8 +43,18 @@ func newOpenings(closing <-chan struct{}, now func() time.Time, m *metrics) *ope
 	// One processor is left to requests that open nothing: decoding goes on for milliseconds without a pause. With the limit of
 	// what one batch decodes to, the number also bounds the memory.
 	slots := max(1, runtime.GOMAXPROCS(0)-1)
-	return &openings{
-		metrics: m, slots: make(chan struct{}, slots), doubtful: make(chan struct{}, 1), closing: closing, now: now, sleep: time.Sleep,
+	o := &openings{metrics: m, slots: make(chan struct{}, slots), doubtful: make(chan struct{}, 1), closing: closing, now: now}
+	o.sleep = o.rest
+	return o
+}
+
+// rest sleeps for d, or until the broker closes.
+func (o *openings) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-o.closing:
 	}
 }
 
