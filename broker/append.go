@@ -134,7 +134,7 @@ func (s *Shard) rewrite(cfg *cluster.TopicConfig, batch []byte, checked recordba
 	}
 	if codec != h.Codec() || checked.FixOffsets {
 		var rebuilt []byte
-		err := s.b.openings.run(batch, s.b.opts.MaxDecodedBytes, func(maxDecoded int) (err error) {
+		err := s.b.openings.run(s.id, batch, s.b.opts.MaxDecodedBytes, func(maxDecoded int) (err error) {
 			rebuilt, err = recordbatch.Recompress(nil, batch, recordbatch.RecompressOptions{
 				Codec: codec, Level: cfg.CodecLevel(), MaxDecodedBytes: maxDecoded, Renumber: checked.FixOffsets,
 			})
@@ -169,7 +169,7 @@ func (s *Shard) validate(batch []byte, options recordbatch.ValidateOptions) (res
 	if !options.RequireKeys || err != nil || h.Codec() == recordbatch.CodecNone {
 		return recordbatch.Validate(batch, options)
 	}
-	err = s.b.openings.run(batch, options.MaxDecodedBytes, func(maxDecoded int) (err error) {
+	err = s.b.openings.run(s.id, batch, options.MaxDecodedBytes, func(maxDecoded int) (err error) {
 		options.DecodeBytes = maxDecoded
 		res, err = recordbatch.Validate(batch, options)
 		return err

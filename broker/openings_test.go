@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/felixlog/felix/internal/errcode"
+	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log"
 	"github.com/felixlog/felix/log/recordbatch"
 )
@@ -28,6 +29,7 @@ func zeros(t *testing.T, n int) []byte {
 
 func TestOpeningsSetDoubtfulBatchesAside(t *testing.T) {
 	const limit = 16 << 20
+	var shard ids.ShardID
 	bomb, likely, doubtful := zeros(t, limit+1), zeros(t, 1000), zeros(t, 1<<20)
 	closing := make(chan struct{})
 	clock := time.UnixMilli(0)
@@ -36,7 +38,7 @@ func TestOpeningsSetDoubtfulBatchesAside(t *testing.T) {
 	o.sleep = func(d time.Duration) { slept += d }
 	var asked []int
 	open := func(batch []byte) error {
-		return o.run(batch, limit, func(most int) error {
+		return o.run(shard, batch, limit, func(most int) error {
 			asked = append(asked, most)
 			_, err := recordbatch.Validate(batch, recordbatch.ValidateOptions{Open: true, MaxDecodedBytes: limit, DecodeBytes: most})
 			return err
@@ -55,16 +57,34 @@ func TestOpeningsSetDoubtfulBatchesAside(t *testing.T) {
 	if err := open(likely); err != nil || slept != 0 {
 		t.Errorf("likely batch after a bomb: %v, slept %v", err, slept)
 	}
-	if err := open(bomb); !errors.Is(err, recordbatch.ErrDecodedTooLarge) || slept < limit/(64<<10)*leisure*time.Millisecond {
-		t.Errorf("second bomb: %v, slept only %v", err, slept)
+	if err := open(bomb); !errors.Is(err, recordbatch.ErrDecodedTooLarge) || slept != leisureMost {
+		t.Errorf("second bomb: %v, slept %v, want %v", err, slept, leisureMost)
 	}
 	slept = 0
 	if err := open(doubtful); err != nil || slept < 16*leisure*time.Millisecond {
 		t.Errorf("doubtful batch after a bomb: %v, slept only %v", err, slept)
 	}
+	slept, shard.Partition = 0, 1
+	if err := open(doubtful); err != nil || slept != 0 {
+		t.Errorf("doubtful batch of another shard: %v, slept %v", err, slept)
+	}
+	shard.Partition = 0
 	clock, slept = clock.Add(alarm), 0
 	if err := open(doubtful); err != nil || slept != 0 {
 		t.Errorf("doubtful batch long after a bomb: %v, slept %v", err, slept)
+	}
+	if len(o.lanes) != 0 {
+		t.Errorf("%d lanes are left in peace", len(o.lanes))
+	}
+	// What decodes to more than a batch usually does is measured first, however large it is itself.
+	large := zeros(t, 5<<20)
+	large = append(large, make([]byte, 1<<20)...)
+	asked = nil
+	if err := o.run(shard, large, limit, func(most int) error {
+		asked = append(asked, most)
+		return recordbatch.ErrDecodedTooLarge
+	}); err == nil || len(asked) == 0 || asked[0] != plainMost {
+		t.Errorf("large batch: asked for %d, want %d first", asked, plainMost)
 	}
 }
 
@@ -73,14 +93,26 @@ func TestOpeningsRefuseDoubtfulBatchesWhileBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		closing := make(chan struct{})
 		o := newOpenings(closing, time.Now, newMetrics(nil))
-		o.doubtful <- struct{}{}
+		var busy, other ids.ShardID
+		other.Partition = 1
+		l := o.enter(busy)
+		l.busy <- struct{}{}
 		tooLarge := func(int) error { return recordbatch.ErrDecodedTooLarge }
 		began := time.Now()
-		if err := o.run(doubtful, 16<<20, tooLarge); !errors.Is(err, ErrOpeningBusy) || errcode.Of(err) != errcode.Overloaded || time.Since(began) != doubtfulWait {
+		if err := o.run(busy, doubtful, 16<<20, tooLarge); !errors.Is(err, ErrOpeningBusy) || errcode.Of(err) != errcode.Overloaded || time.Since(began) != doubtfulWait {
 			t.Errorf("while busy: %v after %v", err, time.Since(began))
 		}
+		began = time.Now()
+		if err := o.run(other, doubtful, 16<<20, func(most int) error {
+			if most < 1<<20 {
+				return recordbatch.ErrDecodedTooLarge
+			}
+			return nil
+		}); err != nil || time.Since(began) != 0 {
+			t.Errorf("another shard meanwhile: %v after %v", err, time.Since(began))
+		}
 		close(closing)
-		if err := o.run(doubtful, 16<<20, tooLarge); !errors.Is(err, ErrClosed) && !errors.Is(err, recordbatch.ErrDecodedTooLarge) {
+		if err := o.run(busy, doubtful, 16<<20, tooLarge); !errors.Is(err, ErrClosed) && !errors.Is(err, recordbatch.ErrDecodedTooLarge) {
 			t.Errorf("after closing: %v", err)
 		}
 	})

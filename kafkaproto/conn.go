@@ -123,6 +123,7 @@ func (c *conn) serve() {
 			return
 		}
 		if again {
+			c.trail = trail{} // it may be the last to know of a shard
 			// Quiet for a while: go on with a fresh stack. A handler may have grown this one to many times what
 			// waiting needs, and the collector would give it back only in its own time.
 			c.srv.wg.Go(c.serve)

@@ -302,7 +302,7 @@ func (f *fetch) read() int {
 		}
 		var n int
 		if got := ahead.find(p.shard, p.offset); got != nil && got.bytes <= min(left, p.maxBytes) && p.offset >= p.bounds.Start {
-			f.chunks, n = ahead.take(got, f.chunks), got.bytes
+			f.chunks, n = ahead.take(got, min(left, p.maxBytes), f.chunks)
 			p.endChunk, p.bytes, f.usedAhead = len(f.chunks), n, true
 			left -= n
 			total += n

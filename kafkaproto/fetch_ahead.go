@@ -45,6 +45,9 @@ type aheadPart struct {
 	from              ids.Offset
 	firstChunk, chunk int
 	bytes             int
+	limit             int        // what bytes were bounded by
+	next              ids.Offset // behind the last record
+	last              bool       // there was nothing behind it
 }
 
 // find returns what was read of sh from an offset on.
@@ -60,13 +63,20 @@ func (a *ahead) find(sh shard, from ids.Offset) *aheadPart {
 	return nil
 }
 
-// take moves the chunks of p to dst.
-func (a *ahead) take(p *aheadPart, dst []broker.Chunk) []broker.Chunk {
+// take moves the chunks of p to dst. If they may be fewer than fit into limit bytes by now, it reads on behind them.
+func (a *ahead) take(p *aheadPart, limit int, dst []broker.Chunk) ([]broker.Chunk, int) {
 	chunks := a.chunks[p.firstChunk:p.chunk]
 	dst = append(dst, chunks...)
 	clear(chunks)
+	n := p.bytes
+	if (p.last || p.limit < limit) && p.shard.Bounds().HighWatermark > p.next {
+		more, m, err := p.shard.Read(p.next, limit-n, false, dst)
+		if err == nil { // else whoever asks for what follows is told
+			dst, n = more, n+m
+		}
+	}
 	p.shard = nil
-	return dst
+	return dst, n
 }
 
 // release gives up the chunks that were not taken.
@@ -172,7 +182,11 @@ func (a *ahead) fill(parts []fetchPart) {
 		if a.chunks, n, err = p.shard.Read(p.next, min(left, p.maxBytes), false, a.chunks); err != nil || n == 0 {
 			continue // whoever asks for it is told
 		}
-		a.parts = append(a.parts, aheadPart{shard: p.shard, from: p.next, firstChunk: from, chunk: len(a.chunks), bytes: n})
+		_, next := surveyBatches(a.chunks[len(a.chunks)-1].Data)
+		a.parts = append(a.parts, aheadPart{
+			shard: p.shard, from: p.next, firstChunk: from, chunk: len(a.chunks), bytes: n,
+			limit: min(left, p.maxBytes), next: next, last: next >= p.shard.Bounds().HighWatermark,
+		})
 		left -= n
 	}
 }

@@ -76,6 +76,25 @@ func TestReadAheadIsChecked(t *testing.T) {
 	}
 }
 
+// TestReadAheadIsNotAllThereIs: what was read ahead ended where the log did; what came since, and what the client allows since, counts.
+func TestReadAheadIsNotAllThereIs(t *testing.T) {
+	h := newHarness(t, nil)
+	sh := h.node.shard(h.node.add("default", "a", 1), 0)
+	want := bulk(t, sh, 3)
+	c := h.dial()
+	fetchFrom(c, "a", 0)
+	fetchFrom(c, "a", 1)
+	eventually(t, "a read ahead", func() bool { return sh.reads.Load() == 3 })
+	want = append(want, bulk(t, sh, 4)...)
+	req := fetchRequestFor("a", 0)
+	req.MinBytes, req.MaxWaitMillis = 1<<20, 5000
+	req.Topics[0].Partitions[0].FetchOffset, req.Topics[0].Partitions[0].PartitionMaxBytes = 2, 50<<20
+	p := &c.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	if rest := want[len(want)/7*2:]; !bytes.Equal(p.RecordBatches, rest) {
+		t.Errorf("%d bytes, want the %d that there are", len(p.RecordBatches), len(rest))
+	}
+}
+
 // TestReadAheadExpires: a client that does not ask for more does not hold memory, neither connected nor gone.
 func TestReadAheadExpires(t *testing.T) {
 	h := newHarness(t, nil)

@@ -34,6 +34,12 @@ func TestPausedReaderGetsItsAnswer(t *testing.T) {
 			if n := len(c.receive(fetch, id).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches); n != stored {
 				t.Errorf("%d bytes, want %d", n, stored)
 			}
+			// The tick that the last write was given passes with nothing to write; the next answer is not measured by it.
+			began = time.Now()
+			eventually(t, "many ticks pass", func() bool { return time.Since(began) > 50*time.Millisecond })
+			if n := len(c.ask(fetch).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches); n != stored {
+				t.Errorf("after a pause: %d bytes, want %d", n, stored)
+			}
 		})
 	}
 }

@@ -234,6 +234,7 @@ func (c *conn) writeAll(o *outgoing) {
 		return
 	}
 	p := c.newPatience()
+	defer c.noWriteDeadline()
 	for len(o.vecs) > 0 && !c.closed.Load() {
 		err := c.nc.SetWriteDeadline(p.next())
 		if err == nil {
@@ -247,6 +248,9 @@ func (c *conn) writeAll(o *outgoing) {
 		}
 	}
 }
+
+// noWriteDeadline takes the deadline of a tick back: once it has passed, it would fail an attempt that does not wait at all.
+func (c *conn) noWriteDeadline() { _ = c.nc.SetWriteDeadline(time.Time{}) }
 
 // patience decides how long to wait for a client that takes its answers slowly, tick by tick. One that takes too little is given up
 // when memory for answers is short, and one that takes nothing in any case after the idle time-out.
@@ -290,6 +294,7 @@ func (w *patientConn) Write(b []byte) (int, error) {
 		return w.Conn.Write(b) // within the deadline of the handshake, or of the closing alert
 	}
 	p := w.c.newPatience()
+	defer func() { _ = w.Conn.SetWriteDeadline(time.Time{}) }()
 	total := 0
 	for total < len(b) {
 		if err := w.Conn.SetWriteDeadline(p.next()); err != nil {

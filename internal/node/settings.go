@@ -92,7 +92,7 @@ func processSettings() []setting {
 		},
 		{
 			Key: "memory_budget_bytes", Env: "FELIX_MEMORY_BUDGET_BYTES", Kind: "bytes", Default: "256MiB",
-			Doc:  "Bound of what all requests and answers in flight hold at once; connections wait their turn at the bound.",
+			Doc:  "Bound of what all requests and answers in flight hold at once; connections wait their turn at the bound. Not less than `kafka.max_request_bytes` and `max_batch_decoded_bytes`.",
 			bind: func(c *Config) binding { return bytesOf(&c.MemoryBudgetBytes, 16*mib, maxBytes) },
 		},
 		{
