@@ -64,6 +64,20 @@ const (
 	NotCoordinator
 	CoordinatorLoading
 	CoordinatorNotAvailable
+	OffsetMetadataTooLarge
+	IllegalGeneration
+	InconsistentGroupProtocol
+	InvalidGroupID
+	UnknownMember
+	InvalidSessionTimeout
+	RebalanceInProgress
+	InvalidCommitOffsetSize
+	NonEmptyGroup
+	GroupIDNotFound
+	MemberIDRequired
+	GroupMaxSizeReached
+	FencedInstanceID
+	GroupSubscribedToTopic
 	ResourceNotFound
 	SecurityDisabled
 	ThrottlingQuotaExceeded
@@ -138,6 +152,20 @@ var table = [kindCount]Row{
 	NotCoordinator:               {"not_coordinator", 16, true},
 	CoordinatorLoading:           {"coordinator_loading", 14, true},
 	CoordinatorNotAvailable:      {"coordinator_not_available", 15, true},
+	OffsetMetadataTooLarge:       {"offset_metadata_too_large", 12, false},
+	IllegalGeneration:            {"illegal_generation", 22, false},
+	InconsistentGroupProtocol:    {"inconsistent_group_protocol", 23, false},
+	InvalidGroupID:               {"invalid_group_id", 24, false},
+	UnknownMember:                {"unknown_member", 25, false},
+	InvalidSessionTimeout:        {"invalid_session_timeout", 26, false},
+	RebalanceInProgress:          {"rebalance_in_progress", 27, false},
+	InvalidCommitOffsetSize:      {"invalid_commit_offset_size", 28, false},
+	NonEmptyGroup:                {"non_empty_group", 68, false},
+	GroupIDNotFound:              {"group_id_not_found", 69, false},
+	MemberIDRequired:             {"member_id_required", 79, false},
+	GroupMaxSizeReached:          {"group_max_size_reached", 81, false},
+	FencedInstanceID:             {"fenced_instance_id", 82, false},
+	GroupSubscribedToTopic:       {"group_subscribed_to_topic", 86, false},
 	ResourceNotFound:             {"resource_not_found", 91, false},
 	SecurityDisabled:             {"security_disabled", 54, false},
 	ThrottlingQuotaExceeded:      {"throttling_quota_exceeded", 89, true},
