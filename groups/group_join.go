@@ -20,7 +20,7 @@ func (g *group) join(now time.Time, newMemberID string, r *JoinRequest, done fun
 		fx.joinFailed(done, r.MemberID, ErrInvalidSessionTimeout)
 	case g.stage == stageDead:
 		fx.joinFailed(done, r.MemberID, ErrNotAvailable)
-	case !g.hasPlaceFor(present, r):
+	case !g.hasPlaceFor(present, len(newMemberID), r):
 		g.turnAway(now, r.MemberID, present, fx)
 		fx.joinFailed(done, "", ErrGroupFull)
 	case !g.canSpeak(r):
@@ -54,11 +54,11 @@ func (g *group) replacedBy(r *JoinRequest) *member {
 	return g.byInstance[r.InstanceID]
 }
 
-// hasPlaceFor applies the bounds of the group. present is who asks, nil if it is not a member.
-func (g *group) hasPlaceFor(present *member, r *JoinRequest) bool {
-	more := protocolsCost(r.Protocols)
+// hasPlaceFor applies the bounds of the group. present is who asks, nil if it is not a member; its id may become one of idBytes.
+func (g *group) hasPlaceFor(present *member, idBytes int, r *JoinRequest) bool {
+	more := protocolsCost(r.Protocols) + max(idBytes, len(r.MemberID))
 	if present != nil {
-		more -= protocolsCost(present.protocols)
+		more -= protocolsCost(present.protocols) + len(present.id)
 	} else {
 		more += memberCost + len(r.InstanceID) + len(r.ClientID) + len(r.ClientHost)
 	}

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// leastPostponement keeps a join phase that nobody joined from ending over and over when the rebalance timeouts are zero.
-const leastPostponement = time.Second
+// leastRebalance is what members get that ask for a rebalance timeout of nothing: enough to answer once, and to come to an end.
+const leastRebalance = time.Second
 
 // rebalance is what follows when somebody joins, leaves, or is removed: the next generation is prepared, or, where that is under way,
 // one reason to wait may be gone.
@@ -76,7 +76,7 @@ func (g *group) completeJoin(now time.Time, fx *effects) {
 		return
 	}
 	if !g.electLeader() {
-		g.joinBy = now.Add(max(g.rebalanceTimeout(), leastPostponement))
+		g.joinBy = now.Add(g.rebalanceTimeout())
 		return
 	}
 	g.generation++
@@ -143,7 +143,7 @@ func (g *group) vote() string {
 
 // rebalanceTimeout is the longest that any member asks for.
 func (g *group) rebalanceTimeout() time.Duration {
-	var longest time.Duration
+	longest := leastRebalance
 	for _, m := range g.byID {
 		longest = max(longest, m.rebalance)
 	}

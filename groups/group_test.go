@@ -193,12 +193,15 @@ func (s *scripted) join(name string, args map[string]string, fx *effects) {
 	if r.InstanceID != "" {
 		id = r.InstanceID
 	}
-	s.ids[id]++
 	call := s.call("join of " + name)
-	s.g.join(s.now, fmt.Sprintf("%s-%d", id, s.ids[id]), r, func(res *JoinResult) {
+	fresh := fmt.Sprintf("%s-%d", id, s.ids[id]+1)
+	s.g.join(s.now, fresh, r, func(res *JoinResult) {
 		s.answered(call)
 		s.say("%s: %s", name, joinText(res))
 	}, fx)
+	if s.g.byID[fresh] != nil || s.g.pending[fresh] != nil {
+		s.ids[id]++
+	}
 }
 
 func joinText(res *JoinResult) string {
@@ -217,9 +220,7 @@ func joinText(res *JoinResult) string {
 		if m.InstanceID != "" {
 			text += "/" + m.InstanceID
 		}
-		if len(m.Metadata) < 20 {
-			text += "(" + string(m.Metadata) + ")"
-		}
+		text += "(" + strings.Trim(bytesText(m.Metadata), `"`) + ")"
 	}
 	return text
 }
@@ -244,8 +245,16 @@ func (s *scripted) sync(id string, args map[string]string, fx *effects) {
 			s.say("%s: sync refused: %v", id, errcode.Of(res.Err))
 			return
 		}
-		s.say("%s: %s %s, assigned %q", id, res.ProtocolType, res.Protocol, res.Assignment)
+		s.say("%s: %s %s, assigned %s", id, res.ProtocolType, res.Protocol, bytesText(res.Assignment))
 	}, fx)
+}
+
+// bytesText shows what is short enough.
+func bytesText(b []byte) string {
+	if len(b) > 20 {
+		return fmt.Sprintf("%d bytes", len(b))
+	}
+	return strconv.Quote(string(b))
 }
 
 func (s *scripted) call(what string) int {
@@ -341,7 +350,7 @@ func (s *scripted) later(by string) {
 
 func (s *scripted) describe() {
 	d := s.g.describe()
-	s.say("%s %s %s", d.State, d.ProtocolType, d.Protocol)
+	s.say("%s, type %q, protocol %q", d.State, d.ProtocolType, d.Protocol)
 	for _, m := range d.Members {
 		s.say("%s instance %q client %s%s: metadata %q assignment %q", m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, m.Metadata, m.Assignment)
 	}
@@ -349,7 +358,7 @@ func (s *scripted) describe() {
 
 func (s *scripted) record() {
 	r := s.g.record()
-	s.say("generation %d %s %s leader %q changed %v after the start", r.Generation, r.ProtocolType, r.Protocol, r.Leader,
+	s.say("generation %d, type %q, protocol %q, leader %q, changed %v after the start", r.Generation, r.ProtocolType, r.Protocol, r.Leader,
 		time.UnixMilli(r.ChangedAt).Sub(scriptStart))
 	for _, m := range r.Members {
 		s.say("%s instance %q client %s%s session %d rebalance %d: subscription %q assignment %q", m.ID, m.InstanceID, m.ClientID, m.ClientHost,
