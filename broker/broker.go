@@ -29,6 +29,8 @@ type Broker struct {
 	registry *registry
 	quotas   *quotas
 
+	clientQuotas *clientQuotas
+
 	producerIDs producerIDs
 	openings    *openings
 	failures    failures
@@ -57,8 +59,11 @@ func New(opts Options) (*Broker, error) {
 		metrics:  m,
 		registry: newRegistry(),
 		quotas:   newQuotas(opts.Quotas, opts.Now),
-		applied:  opts.Metadata.Image(),
-		cancel:   func() {},
+
+		clientQuotas: newClientQuotas(opts.Now, m),
+
+		applied: opts.Metadata.Image(),
+		cancel:  func() {},
 	}, nil
 }
 

@@ -5,7 +5,7 @@
 //	conn.go          one connection: its reader, its line of requests
 //	input.go         reading frames; writer.go: the ordered writer; response.go: an answer ready to be written
 //	budget.go        the bound on memory of requests and answers
-//	handle.go        from frame to handler; dispatch.go: the table of APIs and the call type; apis_admin.go: more rows
+//	handle.go        from frame to handler; dispatch.go: the table of APIs and the call type; apis_admin.go, apis_operators.go: more rows
 //	reader.go        primitives of the wire, bounded; guard.go: what a body may ask for before kmsg decodes it
 //	versions.go      failure kind, API and version to wire code
 //	convert.go       topic names to namespaces and streams, and back

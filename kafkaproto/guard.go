@@ -135,22 +135,50 @@ func schemaOf(key int16) (requestSchema, bool) {
 		return requestSchema{4, []field{array(int8s(), text(), list(text())), boolean().since(1), boolean().since(3)}}, true
 	case 33: // AlterConfigs
 		return requestSchema{2, []field{array(int8s(), text(), array(text(), text())), boolean()}}, true
+	case 34: // AlterReplicaLogDirs
+		return requestSchema{2, []field{array(text(), array(text(), list(int32s())))}}, true
 	case 35: // DescribeLogDirs
 		return requestSchema{2, []field{array(text(), list(int32s()))}}, true
 	case keySASLAuthenticate:
 		return requestSchema{2, []field{blob()}}, true
 	case 37: // CreatePartitions
 		return requestSchema{2, []field{array(text(), int32s(), array(list(int32s()))), int32s(), boolean()}}, true
+	case 38: // CreateDelegationToken
+		return requestSchema{2, []field{text().since(3), text().since(3), array(text(), text()), int64s()}}, true
+	case 39, 40: // RenewDelegationToken, ExpireDelegationToken
+		return requestSchema{2, []field{blob(), int64s()}}, true
+	case 41: // DescribeDelegationToken
+		return requestSchema{2, []field{array(text(), text())}}, true
 	case 42: // DeleteGroups
 		return requestSchema{2, []field{list(text())}}, true
+	case 43: // ElectLeaders
+		return requestSchema{2, []field{int8s().since(1), array(text(), list(int32s())), int32s()}}, true
 	case 44: // IncrementalAlterConfigs
 		return requestSchema{1, []field{array(int8s(), text(), array(text(), int8s(), text())), boolean()}}, true
 	case keyOffsetDelete:
 		return requestSchema{none, []field{text(), array(text(), array(int32s()))}}, true
+	case 45: // AlterPartitionReassignments
+		return requestSchema{0, []field{int32s(), boolean().since(1), array(text(), array(int32s(), list(int32s())))}}, true
+	case 46: // ListPartitionReassignments
+		return requestSchema{0, []field{int32s(), array(text(), list(int32s()))}}, true
+	case 48: // DescribeClientQuotas
+		return requestSchema{1, []field{array(text(), int8s(), text()), boolean()}}, true
+	case 49: // AlterClientQuotas
+		return requestSchema{1, []field{array(array(text(), text()), array(text(), int64s(), boolean())), boolean()}}, true
+	case 50: // DescribeUserScramCredentials
+		return requestSchema{0, []field{array(text())}}, true
+	case 51: // AlterUserScramCredentials
+		return requestSchema{0, []field{array(text(), int8s()), array(text(), int8s(), int32s(), blob(), blob())}}, true
+	case 55: // DescribeQuorum
+		return requestSchema{0, []field{array(text(), array(int32s()))}}, true
+	case 57: // UpdateFeatures
+		return requestSchema{0, []field{int32s(), array(text(), int16s(), boolean().until(0), int8s().since(1)), boolean().since(1)}}, true
 	case 60: // DescribeCluster
 		return requestSchema{0, []field{boolean(), int8s().since(1), boolean().since(2)}}, true
 	case 61: // DescribeProducers
 		return requestSchema{0, []field{array(text(), list(int32s()))}}, true
+	case 74: // ListConfigResources
+		return requestSchema{0, []field{list(int8s()).since(1)}}, true
 	case 75: // DescribeTopicPartitions
 		return requestSchema{0, []field{array(text()), int32s(), nullableStruct(text(), int32s())}}, true
 	default:

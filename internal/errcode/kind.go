@@ -80,6 +80,16 @@ const (
 	GroupSubscribedToTopic
 	ResourceNotFound
 	SecurityDisabled
+	LogDirNotFound
+	ReassignmentInProgress
+	DelegationTokensDisabled
+	DelegationTokenNotAllowed
+	PreferredLeaderNotAvailable
+	EligibleLeadersNotAvailable
+	ElectionNotNeeded
+	NoReassignmentInProgress
+	DuplicateResource
+	InvalidUpdateVersion
 	ThrottlingQuotaExceeded
 	Draining
 	kindCount
@@ -168,6 +178,16 @@ var table = [kindCount]Row{
 	GroupSubscribedToTopic:       {"group_subscribed_to_topic", 86, false},
 	ResourceNotFound:             {"resource_not_found", 91, false},
 	SecurityDisabled:             {"security_disabled", 54, false},
+	LogDirNotFound:               {"log_dir_not_found", 57, false},
+	ReassignmentInProgress:       {"reassignment_in_progress", 60, false},
+	DelegationTokensDisabled:     {"delegation_tokens_disabled", 61, false},
+	DelegationTokenNotAllowed:    {"delegation_token_not_allowed", 64, false},
+	PreferredLeaderNotAvailable:  {"preferred_leader_not_available", 80, true},
+	EligibleLeadersNotAvailable:  {"eligible_leaders_not_available", 83, true},
+	ElectionNotNeeded:            {"election_not_needed", 84, true},
+	NoReassignmentInProgress:     {"no_reassignment_in_progress", 85, false},
+	DuplicateResource:            {"duplicate_resource", 92, false},
+	InvalidUpdateVersion:         {"invalid_update_version", 95, false},
 	ThrottlingQuotaExceeded:      {"throttling_quota_exceeded", 89, true},
 	Draining:                     {"draining", 6, true},
 }
