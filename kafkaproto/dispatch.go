@@ -60,9 +60,9 @@ func dataAPIs() []api {
 // servedAPIs are all rows, those of groups only if there is a coordinator.
 func servedAPIs(withGroups bool) [][]api {
 	if withGroups {
-		return [][]api{dataAPIs(), adminAPIs(), groupAPIs()}
+		return [][]api{dataAPIs(), adminAPIs(), operatorAPIs(), groupAPIs()}
 	}
-	return [][]api{dataAPIs(), adminAPIs()}
+	return [][]api{dataAPIs(), adminAPIs(), operatorAPIs()}
 }
 
 // apiTable finds the row of an API key.

@@ -63,6 +63,9 @@ type node interface {
 	Shard(t *cluster.Topic, partition int32) (shard, error)
 	// Published notes how long an acknowledged produce took.
 	Published(took time.Duration)
+	// DrawClientQuota takes bytes from what the quota of the caller's client allows, and returns how long the client is over it. With 0
+	// bytes it only asks.
+	DrawClientQuota(caller *Caller, client string, rate cluster.QuotaRate, bytes int) time.Duration
 	// CreateTopic makes a topic as auto-creation does: durable, with the defaults of the broker. A topic that exists by
 	// now is success.
 	CreateTopic(ctx context.Context, caller *Caller, namespace, stream string) error
