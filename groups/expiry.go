@@ -63,10 +63,12 @@ func (s *shard) expireGroupLocked(e *entry, now time.Time, out *outbox) {
 	}
 	over := s.overLocked(e, now)
 	if len(over) == len(e.offsets) && e.idle() {
-		if len(over) > 0 || e.recorded {
-			s.c.metrics.offsetsExpired.Add(float64(len(over)))
-			s.buryLocked(e, now, out)
+		if len(over) == 0 && !e.recorded {
+			s.removeLocked(e) // nothing of it is in the log
+			return
 		}
+		s.c.metrics.offsetsExpired.Add(float64(len(over)))
+		s.buryLocked(e, now, out)
 		return
 	}
 	if len(over) == 0 {
