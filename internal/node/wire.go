@@ -221,7 +221,7 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		opts.Anonymous = &kafkaproto.Caller{Tenant: k.AnonymousTenant, Principal: "anonymous"}
 	}
 	if k.TLS {
-		conf, err := n.kafkaTLS(now())
+		conf, err := n.kafkaTLS(now)
 		if err != nil {
 			return err
 		}
@@ -240,12 +240,19 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	return nil
 }
 
-func (n *Node) kafkaTLS(now time.Time) (*tls.Config, error) {
+func (n *Node) kafkaTLS(now func() time.Time) (*tls.Config, error) {
 	addr := n.config.Kafka.Advertise
 	if addr == "" {
 		addr = n.addrs.Kafka
 	}
-	return serverTLS(&n.config, certificateHosts(addr), now)
+	conf, err := serverTLS(&n.config, certificateHosts(addr), now())
+	if err != nil {
+		return nil, err
+	}
+	files := &certificateFiles{logger: n.logger, now: now, metrics: n.metrics.certificate}
+	files.certFile, files.keyFile = certificatePaths(&n.config)
+	files.watch(conf)
+	return conf, nil
 }
 
 // orUnlimited turns a setting's 0, which is "unlimited", into what an option says for that.
