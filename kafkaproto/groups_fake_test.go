@@ -245,16 +245,24 @@ func newGroupHarness(t testing.TB, change func(*Options)) (*harness, *fakeGroups
 			change(o)
 		}
 	})
-	topic := &cluster.Topic{ID: cluster.GroupsTopicID, Name: "groups", Durable: true, Internal: true}
-	for _, leader := range []ids.BrokerID{1, 2, ids.NoBroker, 9} {
+	h.node.putGroupsTopic(1, 2, ids.NoBroker, 9)
+	return h, fake
+}
+
+// putGroupsTopic makes the internal topic of groups, with a shard for each leader.
+func (n *fakeNode) putGroupsTopic(leaders ...ids.BrokerID) {
+	topic := &cluster.Topic{
+		ID: cluster.GroupsTopicID, Tenant: cluster.SystemTenant, Namespace: cluster.SystemNamespace, Name: cluster.GroupsTopicName,
+		Durable: true, Internal: true,
+	}
+	for _, leader := range leaders {
 		topic.Partitions = append(topic.Partitions, cluster.Partition{Leader: leader, Epoch: 3, Replicas: []ids.BrokerID{1}})
 	}
-	h.node.mu.Lock()
-	b := cluster.NewBuilder(h.node.image)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := cluster.NewBuilder(n.image)
 	b.PutTopic(topic)
-	h.node.image = b.Build(h.node.image.Version() + 1)
-	h.node.mu.Unlock()
-	return h, fake
+	n.image = b.Build(n.image.Version() + 1)
 }
 
 // groupKey is a group of the tests' tenant.
