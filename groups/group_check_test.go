@@ -2,6 +2,7 @@ package groups
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -47,7 +48,7 @@ func brokenRule(g *group, now time.Time) string {
 			return fmt.Sprintf("pending id %s has no session", id)
 		}
 	}
-	if fmt.Sprint(supported) != fmt.Sprint(g.supported) {
+	if !maps.Equal(supported, g.supported) {
 		return fmt.Sprintf("protocols are %v, counted %v", supported, g.supported)
 	}
 	if w, o, s, b := g.waiting, g.unsynced, len(g.byInstance), g.bytes; w != waiting || o != owing || s != static || b != bytes {

@@ -167,15 +167,12 @@ func (g *group) replaceStatic(now time.Time, m *member, id string, r *JoinReques
 	sameVote := m.votesLike(r.Protocols)
 	g.update(m, r)
 	g.awaitJoin(m, done, fx)
-	switch {
-	case g.stage == stageStable && (sameVote || g.vote() == g.protocol):
+	if g.stage == stageStable && (sameVote || g.vote() == g.protocol) {
 		g.persist(write{kind: writeMember, member: m.id, oldLeader: leader, canSkip: r.CanSkipAssignment}, fx)
-	case g.stage == stageCompleting:
-		// The leader may have been told of the old id and would give the new one nothing.
-		g.prepare(now, fx)
-	default:
-		g.rebalance(now, fx)
+		return
 	}
+	// Also while assignments are awaited: the leader was told of the old id and would give the new one nothing.
+	g.rebalance(now, fx)
 }
 
 // memberWritten ends what replaceStatic began in a stable group. In any other state the join is answered by the rebalance.

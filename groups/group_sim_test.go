@@ -14,7 +14,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "the one seed that TestGroupSimulation runs; 0: many")
-	simSeeds = flag.Int("sim.seeds", 300, "how many seeds it runs")
+	simSeeds = flag.Int("sim.seeds", 100, "how many seeds it runs")
 )
 
 // TestGroupSimulation lets clients that behave well, on a network and machines that do not, work on one group: answers are late or lost,
