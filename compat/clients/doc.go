@@ -1,5 +1,6 @@
 // Package clients runs real Kafka clients against one server: kcat, franz-go, librdkafka 1.9 and 2.x through confluent-kafka-go,
-// Apache Kafka's own Java clients and tools, confluent-kafka, kafka-python and aiokafka of Python, kafkajs, sarama and kafka-go. PEER chooses the server (package peer): Felix, Apache Kafka or an address.
+// Apache Kafka's own Java clients and tools, confluent-kafka, kafka-python and aiokafka of Python, kafkajs, sarama and kafka-go. PEER
+// chooses the server (package peer): Felix, Apache Kafka or an address.
 //
 // Every test that stands for a case of spec/kafka.md section 6 carries its number (TestCase17…); a trap of section 5 that a case
 // guards is named in the comment. The outcome of each case and client goes into docs/kafka-clients.md when CLIENTS_DOCS=1: the

@@ -44,7 +44,12 @@ func join(t *testing.T, c *driver.Client, topic string, g agent.Group) *member {
 		t.Fatal(err)
 	}
 	m.stop = sync.OnceValues(stop)
-	t.Cleanup(func() { _, _ = m.stop() }) // a test that wants to know has asked before
+	t.Cleanup(func() {
+		_, _ = m.stop() // a test that wants to know has asked before
+		if t.Failed() {
+			t.Logf("%s logged: %s", m.name, m.client.Log())
+		}
+	})
 	return m
 }
 

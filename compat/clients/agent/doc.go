@@ -1,6 +1,7 @@
 // Package agent is the line protocol between the client suite and the programs that each drive one Kafka client library: rdkafka1
 // and rdkafka2 (two librdkafka of different age, which cannot be linked into one binary), sarama and kafkago, and the agents of Java,
-// Python and Node, which write the same JSON from their languages. It is a module of its own, without dependencies, so that each program's module stays as small as its client.
+// Python and Node, which write the same JSON from their languages. It is a module of its own, without dependencies, so that each
+// program's module stays as small as its client.
 //
 // The driver writes one JSON Request a line to the program's standard input; the program answers each with one JSON Response a
 // line on standard output, in order, and ends when its input ends. Three operations, tail, load and member, also write Event lines
