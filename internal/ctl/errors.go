@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -102,6 +103,10 @@ func refusal(what string, err error, message string) error {
 		text = fmt.Sprintf("%s (%s)", text, k.Message)
 	} else if text == "" {
 		text = err.Error()
+		var shards *kadm.ShardErrors
+		if errors.As(err, &shards) && len(shards.Errs) > 0 {
+			text = shards.Errs[0].Err.Error() // how the request was split among nodes says nothing to a person
+		}
 	}
 	if advice := adviceFor(err); advice != "" {
 		text += ": " + advice

@@ -82,8 +82,7 @@ func (a *app) groupList() *cobra.Command {
 		defer c.Close()
 		listed, err := c.admin.ListGroups(ctx, wanted...)
 		if err != nil {
-			// What some nodes told would pass for the whole.
-			return refusal("list groups", err, "")
+			return c.notListed(ctx, err) // what some nodes told would pass for the whole
 		}
 		rows, err := c.groupRows(ctx, listed, wanted)
 		if err != nil {
@@ -96,6 +95,14 @@ func (a *app) groupList() *cobra.Command {
 		return a.emit(rows, []string{"GROUP", "STATE", "TYPE", "PROTOCOL TYPE", "MEMBERS"}, table)
 	}
 	return list
+}
+
+// notListed says why groups cannot be listed.
+func (c *client) notListed(ctx context.Context, err error) error {
+	if !c.serves(ctx, keyListGroups) && ctx.Err() == nil {
+		return refusedErrorf("list groups: the server serves no consumer groups")
+	}
+	return refusal("list groups", err, "")
 }
 
 // orWord is a word for a table, or "-" when there is none.
@@ -248,21 +255,26 @@ func groupWords(names []string) string {
 	return "group" + plural(int64(len(names))) + " " + strings.Join(names, ", ") + more
 }
 
-// keyConsumerGroupDescribe is the request that describes groups of KIP-848.
-const keyConsumerGroupDescribe = 69
+// Numbers of requests that a server may not have.
+const (
+	keyListGroups            = 16
+	keyConsumerGroupDescribe = 69 // groups of KIP-848
+)
 
-// serves says that some node answers requests of this kind. A node that cannot be asked counts as one that does not.
+// serves says that some node answers requests of this kind, or that none can be asked.
 func (c *client) serves(ctx context.Context, key int16) bool {
 	versions, err := c.admin.ApiVersions(ctx)
 	if err != nil {
-		return false
+		return true
 	}
+	asked := false
 	for _, v := range versions {
 		if _, _, ok := v.KeyVersions(key); ok {
 			return true
 		}
+		asked = asked || v.Err == nil
 	}
-	return false
+	return !asked
 }
 
 func coordinatorOf(b kadm.BrokerDetail) coordinator {

@@ -188,7 +188,7 @@ func (a *app) deleteOffsets(ctx context.Context, c *client, group string, commit
 	for _, key := range sortedPartitions(commits) {
 		err, ok := answers.Lookup(key.topic, key.partition)
 		if !ok {
-			err = errors.New("the server's answer does not mention the partition")
+			err = errNotMentioned
 		}
 		line := deleted{Topic: key.topic, Partition: key.partition, Committed: commits[key].offset, Deleted: err == nil}
 		result := "deleted"

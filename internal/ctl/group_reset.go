@@ -175,8 +175,10 @@ func (a *app) resetOffsets(ctx context.Context, group string, f *resetFlags, t t
 	if err := v.busy("reset its offsets"); err != nil {
 		return err
 	}
-	if !exists && f.allTopics {
-		return c.noGroup(ctx, group)
+	if !exists {
+		if err := c.noGroup(ctx, group); f.allTopics || statusOf(err) != exitMissing {
+			return err
+		}
 	}
 	r := &resetter{app: a, client: c, group: group, scope: sc, target: t}
 	if err := r.plan(ctx); err != nil {
@@ -413,6 +415,9 @@ func shifted(offset, by int64) int64 {
 	return offset + by // an offset is never negative, so going back cannot wrap
 }
 
+// errNotMentioned is what is known of a partition that the server did not answer for.
+var errNotMentioned = errors.New("the server's answer does not mention the partition")
+
 // commit writes the plan, and each row's result into it.
 func (r *resetter) commit(ctx context.Context) error {
 	offsets := kadm.Offsets{}
@@ -429,15 +434,24 @@ func (r *resetter) commit(ctx context.Context) error {
 		return err
 	}
 	var failed error
+	causes := map[error]bool{} // nil for those that went well
+	topics := map[partitionKey]bool{}
 	for _, row := range r.rows {
+		key := partitionKey{row.Topic, row.Partition}
 		answer, ok := answers.Lookup(row.Topic, row.Partition)
 		if !ok {
-			answer.Err = errors.New("the server's answer does not mention the partition")
+			answer.Err = errNotMentioned
 		}
+		causes[answer.Err], topics[key] = true, true
 		if row.Result = resultReset; answer.Err != nil {
-			err := refusal(r.about(partitionKey{row.Topic, row.Partition}), answer.Err, "")
+			err := refusal(r.about(key), answer.Err, "")
 			row.Result, row.Error = resultFailed, err.Error()
 			failed = errors.Join(failed, err)
+		}
+	}
+	if len(causes) == 1 && failed != nil {
+		for cause := range causes { // one sentence instead of one for each partition
+			return refusal(fmt.Sprintf("reset offsets of group %s in %s", r.group, strings.Join(topicsOf(topics), ", ")), cause, "")
 		}
 	}
 	return failed
@@ -458,7 +472,10 @@ func (r *resetter) print(executed, exists bool) error {
 	rows := make([][]string, len(r.rows))
 	for i, row := range r.rows {
 		change := "-"
-		if row.Old >= 0 {
+		switch {
+		case row.Old == row.New:
+			change = "0"
+		case row.Old >= 0:
 			change = fmt.Sprintf("%+d", row.New-row.Old)
 		}
 		rows[i] = []string{
