@@ -3,9 +3,12 @@ package kafkaproto
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -299,5 +302,52 @@ func TestListConfigResources(t *testing.T) {
 	h.client = other.client
 	if got := list(1, 2); got != "0" || strings.Contains(got, "2:a") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// farConn is a connection that came from an address which is not loopback; nothing is sent to it.
+type farConn struct {
+	net.Conn
+	from string
+}
+
+func (c farConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(c.from), 1234))
+}
+
+// TestConnectionsOfOneAddressAreBounded covers row 81 for addresses: what is over the bound is closed on arrival and counted, others
+// are not touched, and a connection that ends makes room. IPv4 in IPv6 form is the same address.
+func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
+	h := newHarness(t, func(o *Options) { o.MaxConnectionsPerAddress = 2 })
+	connect := func(from string) net.Conn {
+		near, far := net.Pipe()
+		t.Cleanup(func() { near.Close() })
+		h.srv.admit(farConn{far, from})
+		return near
+	}
+	open := func() int {
+		h.srv.mu.Lock()
+		defer h.srv.mu.Unlock()
+		return h.srv.conns.n
+	}
+	first := connect("192.0.2.1")
+	connect("::ffff:192.0.2.1")
+	refused := connect("192.0.2.1")
+	if _, err := refused.Read(make([]byte, 1)); err == nil {
+		t.Error("the third connection is not closed")
+	}
+	connect("192.0.2.2")
+	if n := open(); n != 3 {
+		t.Errorf("%d connections are open, want 3", n)
+	}
+	var m dto.Metric
+	if err := h.srv.metrics.refused[refusedPerAddress].Write(&m); err != nil || m.GetCounter().GetValue() != 1 {
+		t.Errorf("counted %v refusals, want 1", m.GetCounter().GetValue())
+	}
+	first.Close()
+	eventually(t, "it is forgotten", func() bool { return open() == 2 })
+	connect("192.0.2.1")
+	if n := open(); n != 3 {
+		t.Errorf("%d connections are open after one made room, want 3", n)
 	}
 }
