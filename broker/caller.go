@@ -14,16 +14,18 @@ const (
 	GroupManage  // delete a group, or offsets of it
 )
 
-var actionNames = [...]string{"stream.publish", "stream.subscribe", "stream.manage", "ns.manage", "tenant.manage", "group.consume", "group.manage"}
+var actionNames = [...]string{
+	"stream.publish", "stream.subscribe", "stream.manage", "ns.manage", "tenant.manage", "group.consume", "group.manage",
+}
 
 // String is the action as it is written in policies.
 func (a Action) String() string { return actionNames[a] }
 
 // Rights decides what a caller may do inside its tenant. Implementations are immutable and safe for concurrent use.
 type Rights interface {
-	// Allowed reports whether action may be done to the stream; stream is empty for actions on the namespace itself, both
-	// are for actions on the tenant. For actions on
-	// groups of Kafka clients, which belong to no stream, namespace is empty and stream is the group id.
+	// Allowed reports whether action may be done to the stream; stream is empty for actions on the namespace itself, both are for
+	// actions on the tenant. For actions on groups of Kafka clients, which belong to no stream, namespace is empty and stream is the
+	// group id.
 	Allowed(action Action, namespace, stream string) bool
 }
 

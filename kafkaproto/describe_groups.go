@@ -17,8 +17,8 @@ import (
 //
 // Rules: Kafka request rules 4.12. The protocol, and the metadata and assignments of members, are told of a stable group only.
 //
-// Different from Kafka: a group that is named twice is answered once, so that an answer is no larger than what is stored. Of the rights on a
-// group those on its configuration are never shown: groups have none here.
+// Different from Kafka: a group that is named twice is answered once, so that an answer is no larger than what is stored. Of the rights
+// on a group those on its configuration are never shown: groups have none here.
 
 // stateDead is the state of a group that is not there.
 const stateDead = "Dead"

@@ -207,7 +207,8 @@ func oldOffsetTopics(list []kmsg.OffsetFetchResponseGroupTopic) []kmsg.OffsetFet
 		for j := range list[i].Partitions {
 			from := &list[i].Partitions[j]
 			p := kmsg.NewOffsetFetchResponseTopicPartition()
-			p.Partition, p.Offset, p.LeaderEpoch, p.Metadata, p.ErrorCode = from.Partition, from.Offset, from.LeaderEpoch, from.Metadata, from.ErrorCode
+			p.Partition, p.Offset, p.LeaderEpoch = from.Partition, from.Offset, from.LeaderEpoch
+			p.Metadata, p.ErrorCode = from.Metadata, from.ErrorCode
 			t.Partitions = append(t.Partitions, p)
 		}
 		out = append(out, t)
