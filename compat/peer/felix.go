@@ -104,8 +104,8 @@ func (f *felixPeer) Start(ctx context.Context) error {
 }
 
 // env is Felix's environment; retention and compaction look at the logs every second, so that they can be tested, and a group's
-// first generation does not wait for further members, as in the Kafka peer. Variables of the caller's own environment that start with FELIX_ are shadowed only where
-// they are named here.
+// first generation does not wait for further members, as in the Kafka peer. Variables of the caller's own environment that start
+// with FELIX_ are shadowed only where they are named here.
 func (f *felixPeer) env() ([]string, error) {
 	env := []string{
 		"FELIX_KAFKA_DEFAULT_NAMESPACE=default", "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS=1",
