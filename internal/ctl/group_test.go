@@ -250,6 +250,13 @@ func TestGroupsOfAnOldServer(t *testing.T) {
 	want(t, exitMissing, "", []string{"group", "describe", "none", c.flag}, "does not exist")
 }
 
+func TestGroupsOfAServerWithoutThem(t *testing.T) {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.ListGroups), -1)
+	c := fakeCluster(t, kfake.MaxVersions(versions))
+	want(t, exitRefused, "", []string{"group", "list", c.flag}, "list groups: the server serves no consumer groups")
+}
+
 func TestResetOffsets(t *testing.T) {
 	const file = `[{"group": "g", "offsets": [
 		{"topic": "orders", "partition": 0, "committed_offset": 7, "metadata": "kept"}, {"topic": "orders", "partition": 1, "committed_offset": 99},
@@ -374,6 +381,12 @@ func TestResetThatTheServerRefuses(t *testing.T) {
 		"reset offsets of group idle, topic orders partition 1", "UNKNOWN_MEMBER_ID", "the group has members: stop them first")
 	if !strings.Contains(got.out, "failed") || !strings.Contains(got.out, "reset") {
 		t.Errorf("got %s, want one partition reset and one failed", got.out)
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.UnknownMemberID, Count: 1})
+	got = want(t, exitRefused, "", []string{"group", "reset-offsets", "idle", "--all-topics", "--to-latest", "--execute", c.flag},
+		"reset offsets of group idle in orders: ", "UNKNOWN_MEMBER_ID")
+	if strings.Count(got.err, "UNKNOWN_MEMBER_ID") != 1 {
+		t.Errorf("got %s, want one sentence", got.err)
 	}
 }
 
