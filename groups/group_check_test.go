@@ -52,7 +52,8 @@ func brokenRule(g *group, now time.Time) string {
 		return fmt.Sprintf("protocols are %v, counted %v", supported, g.supported)
 	}
 	if w, o, s, b := g.waiting, g.unsynced, len(g.byInstance), g.bytes; w != waiting || o != owing || s != static || b != bytes {
-		return fmt.Sprintf("waiting %d counted %d, owing %d counted %d, static %d counted %d, bytes %d counted %d", waiting, w, owing, o, static, s, bytes, b)
+		return fmt.Sprintf("waiting %d counted %d, owing %d counted %d, static %d counted %d, bytes %d counted %d",
+			waiting, w, owing, o, static, s, bytes, b)
 	}
 	return brokenStage(g, now)
 }

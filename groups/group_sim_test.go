@@ -176,7 +176,8 @@ func (s *sim) step(what string, do func(fx *effects)) {
 	s.t.Helper()
 	var fx effects
 	do(&fx)
-	s.note("%s: %s generation %d, %d members, %d joined, %d pending", what, s.g.state(), s.g.generation, len(s.g.byID), s.g.waiting, len(s.g.pending))
+	s.note("%s: %s generation %d, %d members, %d joined, %d pending",
+		what, s.g.state(), s.g.generation, len(s.g.byID), s.g.waiting, len(s.g.pending))
 	if fx.persist {
 		s.writes = append(s.writes, &simWrite{term: s.term, rec: s.g.record()})
 		s.after(s.some(3*time.Second), s.decide)
@@ -462,7 +463,10 @@ func (c *client) joined(res *JoinResult) {
 
 func (c *client) sync(j *JoinResult) {
 	s := c.s
-	r := &SyncRequest{Key: s.g.key, MemberID: c.id, InstanceID: c.instance, Generation: c.generation, ProtocolType: j.ProtocolType, Protocol: j.Protocol}
+	r := &SyncRequest{
+		Key: s.g.key, MemberID: c.id, InstanceID: c.instance, Generation: c.generation,
+		ProtocolType: j.ProtocolType, Protocol: j.Protocol,
+	}
 	if !j.SkipAssignment {
 		for _, m := range j.Members {
 			r.Assignments = append(r.Assignments, Assignment{m.MemberID, fmt.Appendf(nil, "%d:%s", j.Generation, slot(m.InstanceID, m.MemberID))})

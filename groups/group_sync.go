@@ -30,8 +30,8 @@ func (g *group) persist(w write, fx *effects) {
 	fx.persist = true
 }
 
-// persisted takes the outcome of the oldest write of a generation; an error is what those who wait for it are told. Those of one generation come in the order in which they were asked
-// for, or as if: the later record says all that the earlier one does.
+// persisted takes the outcome of the oldest write of a generation; an error is what those who wait for it are told. Outcomes of one
+// generation come in the order in which the writes were asked for, or as if: the later record says all that the earlier one does.
 func (g *group) persisted(now time.Time, generation int32, err error, fx *effects) {
 	at := slices.IndexFunc(g.writes, func(w write) bool { return w.generation == generation })
 	if at < 0 {
