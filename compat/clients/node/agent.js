@@ -99,7 +99,14 @@ const operations = {
 
   metadata: req => withAdmin(req, async admin => {
     const cluster = await admin.describeCluster()
-    const { topics } = await admin.fetchTopicMetadata(req.topic ? { topics: [req.topic] } : undefined)
+    let topics
+    try {
+      topics = (await admin.fetchTopicMetadata(req.topic ? { topics: [req.topic] } : undefined)).topics
+    } catch (e) {
+      // A topic without leaders, just created, is an error of the whole call.
+      if (!req.topic || !Number.isInteger(e.code)) throw e
+      return { metadata: { brokers: [], topics: [{ name: req.topic, error: e.message, partitions: [] }] } }
+    }
     return {
       metadata: {
         brokers: cluster.brokers.map(b => ({ id: b.nodeId, host: b.host, port: b.port })),
