@@ -177,6 +177,9 @@ func compareAll(w, reader *driver.Client, got []agent.Record, part written) stri
 			want.Headers = slices.Clone(want.Headers)
 			hideBinaryHeaders(r.Headers, want.Headers)
 		}
+		if reader.Features.EmptyIsNull {
+			r, want = emptyIsNull(r), emptyIsNull(want)
+		}
 		if w.Features.HeaderMap || reader.Features.HeaderMap {
 			want.Headers = grouped(want.Headers)
 		}
@@ -185,6 +188,21 @@ func compareAll(w, reader *driver.Client, got []agent.Record, part written) stri
 		}
 	}
 	return ""
+}
+
+// emptyIsNull is a record with null for all that is empty.
+func emptyIsNull(r agent.Record) agent.Record {
+	null := func(b []byte) []byte {
+		if len(b) == 0 {
+			return nil
+		}
+		return b
+	}
+	r.Key, r.Value, r.Headers = null(r.Key), null(r.Value), slices.Clone(r.Headers)
+	for i := range r.Headers {
+		r.Headers[i].Value = null(r.Headers[i].Value)
+	}
+	return r
 }
 
 // grouped is what a client that keeps headers in a map by name makes of them.

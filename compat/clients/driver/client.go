@@ -23,6 +23,7 @@ type Features struct {
 	NoGroups     bool // no member of groups in this suite
 	GroupsOnly   bool // reads as a member of a group only
 	HeaderMap    bool // headers of one name stand together, where the first of them is
+	EmptyIsNull  bool // what it reads as empty it gives out as null
 	NoNullHeader bool // refuses to write a header without a value
 	NoEmptyPair  bool // refuses to write a record with neither key nor value
 	FutureIsEnd  bool // a lookup of a time after the last record gives the end offset, not "none"

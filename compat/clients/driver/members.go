@@ -105,7 +105,7 @@ func Sarama(ctx context.Context) (*Client, error) {
 
 // KafkaGo starts the agent over kafka-go.
 func KafkaGo(ctx context.Context) (*Client, error) {
-	return program(ctx, "kafka-go", Features{Xerial: true})
+	return program(ctx, "kafka-go", Features{Xerial: true, EmptyIsNull: true})
 }
 
 // program starts an agent that compat/install.sh builds under the client's name without the hyphen.

@@ -234,7 +234,7 @@ func reader(req agent.Request, partition int32, from int64, wait time.Duration) 
 
 // quietLimit is how long a partition must bring nothing before its last offsets count as without records: the reader does not tell
 // of control records and empty batches that it passes. The callers compare what they got with what they know to be there.
-const quietLimit = 2 * time.Second
+const quietLimit = 5 * time.Second
 
 // Consume reads each partition to the end that it has at the start.
 func (l library) Consume(ctx context.Context, req agent.Request) ([]agent.Record, error) {

@@ -149,7 +149,7 @@ func consumePartition(ctx context.Context, cl sarama.Client, consumer sarama.Con
 
 // quietLimit is how long a partition must bring nothing before its last offsets count as without records. The callers compare what
 // they got with what they know to be there.
-const quietLimit = 2 * time.Second
+const quietLimit = 5 * time.Second
 
 // Tail reads from the ends of the partitions until ctx ends.
 func (library) Tail(ctx context.Context, req agent.Request, emit func(agent.Event)) error {
