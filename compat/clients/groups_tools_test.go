@@ -90,7 +90,7 @@ func TestCase71GroupTools(t *testing.T) {
 		wants(t, groupsTool(t, "--reset-offsets", "--to-earliest", "--execute", "--group", group, "--topic", topic), "current state is Stable")
 	})
 	step("missing", func(t *testing.T) {
-		wants(t, groupsTool(t, "--describe", "--group", group+"-missing"), "does not exist")
+		wants(t, groupsTool(t, "--describe", "--group", group+"-missing"), "GroupIdNotFoundException")
 		wants(t, groupsTool(t, "--delete", "--group", group+"-missing"), "GroupIdNotFoundException")
 	})
 	consumer.Close()
