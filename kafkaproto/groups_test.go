@@ -759,9 +759,12 @@ func TestOffsetFetch(t *testing.T) {
 			}
 			code, got := fetch(t, v, "a", false, 1, 0, 1)
 			want := []part{
-				{"t", 1, 100, epoch, "note", 0}, {"t", 0, -1, -1, "", 0},
-				{"gone", 1, -1, -1, "", missing}, {"gone", 0, -1, -1, "", missing},
-				{"denied", 1, -1, -1, "", 29}, {"denied", 0, -1, -1, "", 29},
+				{"t", 1, 100, epoch, "note", 0},
+				{"t", 0, -1, -1, "", 0},
+				{"gone", 1, -1, -1, "", missing},
+				{"gone", 0, -1, -1, "", missing},
+				{"denied", 1, -1, -1, "", 29},
+				{"denied", 0, -1, -1, "", 29},
 			}
 			if diff := cmp.Diff(want, got); diff != "" || code != 0 {
 				t.Errorf("asked: code %d, -want +got\n%s", code, diff)
