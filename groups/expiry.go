@@ -131,13 +131,13 @@ func (s *shard) forgetTopics(gone func(ids.TopicID) bool) {
 
 func (s *shard) forgetTopicsLocked(gone func(ids.TopicID) bool) {
 	is := make([]bool, len(s.topics.list))
-	any := false
+	found := false
 	for i, id := range s.topics.list {
 		if s.topics.counts[i] > 0 && gone(id) {
-			is[i], any = true, true
+			is[i], found = true, true
 		}
 	}
-	if !any {
+	if !found {
 		return
 	}
 	now := s.c.now()
