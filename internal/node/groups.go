@@ -25,7 +25,9 @@ var (
 type groupShard struct{ *broker.Shard }
 
 // Append implements groups.Shard.
-func (s groupShard) Append(batch []byte) (base, next ids.Offset, err error) { return s.AppendInternal(batch) }
+func (s groupShard) Append(batch []byte) (base, next ids.Offset, err error) {
+	return s.AppendInternal(batch)
+}
 
 // Wait implements groups.Shard.
 func (s groupShard) Wait(until ids.Offset, notify func(error)) {

@@ -36,8 +36,10 @@ func groupSettings() []setting {
 		},
 		{
 			Key: "kafka.group_initial_rebalance_delay_ms", Env: "FELIX_KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS", Kind: "ms", Default: "3000", Profile: "0",
-			Doc:  "How long the first member of an empty group waits for others before partitions are assigned. 0 is not at all.",
-			bind: func(c *Config) binding { return durationOf(&c.Groups.InitialRebalanceDelay, time.Millisecond, 0, time.Hour) },
+			Doc: "How long the first member of an empty group waits for others before partitions are assigned. 0 is not at all.",
+			bind: func(c *Config) binding {
+				return durationOf(&c.Groups.InitialRebalanceDelay, time.Millisecond, 0, time.Hour)
+			},
 		},
 		{
 			Key: "kafka.group_max_size", Env: "FELIX_KAFKA_GROUP_MAX_SIZE", Kind: "n", Default: "0",
@@ -56,8 +58,10 @@ func groupSettings() []setting {
 		},
 		{
 			Key: "kafka.offsets_retention_minutes", Env: "FELIX_KAFKA_OFFSETS_RETENTION_MINUTES", Kind: "min", Default: "10080",
-			Doc:  "How long committed offsets are kept once their group is empty; those of a consumer without a group, after its last commit.",
-			bind: func(c *Config) binding { return durationOf(&c.Groups.OffsetsRetention, time.Minute, time.Minute, century) },
+			Doc: "How long committed offsets are kept once their group is empty; those of a consumer without a group, after its last commit.",
+			bind: func(c *Config) binding {
+				return durationOf(&c.Groups.OffsetsRetention, time.Minute, time.Minute, century)
+			},
 		},
 		{
 			Key: "kafka.offsets_retention_check_interval_ms", Env: "FELIX_KAFKA_OFFSETS_RETENTION_CHECK_INTERVAL_MS", Kind: "ms", Default: "600000",
