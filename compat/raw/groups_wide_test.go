@@ -407,16 +407,16 @@ func TestCase74GroupSize(t *testing.T) {
 }
 
 // groupPeer is a second server with a delay before the first generation, small groups, and a look at expired offsets every
-// 100 ms.
+// second.
 func groupPeer(t *testing.T) string {
 	t.Helper()
 	p, err := peer.FromEnv(peer.Options{
 		KafkaProperties: map[string]string{
-			"group.initial.rebalance.delay.ms": "2000", "group.max.size": "3", "offsets.retention.check.interval.ms": "100",
+			"group.initial.rebalance.delay.ms": "2000", "group.max.size": "3", "offsets.retention.check.interval.ms": "1000",
 		},
 		FelixEnv: []string{
 			"FELIX_KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS=2000", "FELIX_KAFKA_GROUP_MAX_SIZE=3",
-			"FELIX_KAFKA_OFFSETS_RETENTION_CHECK_INTERVAL_MS=100",
+			"FELIX_KAFKA_OFFSETS_RETENTION_CHECK_INTERVAL_MS=1000",
 		},
 	})
 	if err != nil {
