@@ -44,7 +44,8 @@ func (s *shard) joinedLocked(r *JoinRequest) (*entry, error) {
 
 // Sync asks for the member's assignment; the leader's sync brings everybody's. done is called once the assignments are committed.
 //
-// Errors: ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrInconsistentProtocol, ErrRebalanceInProgress; those of writing.
+// Errors: ErrInvalidGroupID, ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrInconsistentProtocol, ErrRebalanceInProgress;
+// those of writing.
 func (c *Coordinator) Sync(r *SyncRequest, done func(*SyncResult)) {
 	var out outbox
 	s := c.shardFor(r.Key)
@@ -66,6 +67,9 @@ func (c *Coordinator) Sync(r *SyncRequest, done func(*SyncResult)) {
 
 // memberLocked returns the group of somebody who claims to be a member.
 func (s *shard) memberLocked(k Key) (*entry, error) {
+	if k.Group == "" {
+		return nil, ErrInvalidGroupID
+	}
 	if err := s.usableLocked(); err != nil {
 		return nil, err
 	}
@@ -78,12 +82,12 @@ func (s *shard) memberLocked(k Key) (*entry, error) {
 // Heartbeat tells the group that a member lives. While the shard is being loaded every heartbeat is good: nothing is known against it, and
 // clients do not expect to hear of loading here.
 //
-// Errors: ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrRebalanceInProgress.
+// Errors: ErrInvalidGroupID, ErrUnknownMember, ErrIllegalGeneration, ErrFencedInstance, ErrRebalanceInProgress.
 func (c *Coordinator) Heartbeat(k Key, member, instance string, generation int32) error {
 	s := c.shardFor(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == loading {
+	if s.phase == loading && k.Group != "" {
 		return nil
 	}
 	e, err := s.memberLocked(k)
@@ -94,7 +98,8 @@ func (c *Coordinator) Heartbeat(k Key, member, instance string, generation int32
 	return e.g.heartbeat(c.now(), member, instance, generation)
 }
 
-// Leave takes members out of a group. done gets an error for all, or one for each: ErrUnknownMember, ErrFencedInstance.
+// Leave takes members out of a group. done gets an error for all (ErrInvalidGroupID), or one for each: ErrUnknownMember,
+// ErrFencedInstance.
 func (c *Coordinator) Leave(k Key, members []Leaving, done func(err error, each []error)) {
 	var out outbox
 	s := c.shardFor(k)
@@ -106,7 +111,7 @@ func (c *Coordinator) Leave(k Key, members []Leaving, done func(err error, each 
 		each = e.g.leave(c.now(), members, &out.fx)
 		s.settleLocked(e, &out.fx)
 		s.armLocked()
-	case s.phase == ready: // no such group, so none of them is a member
+	case s.phase == ready && k.Group != "": // no such group, so none of them is a member
 		each = make([]error, len(members))
 		for i := range each {
 			each[i] = ErrUnknownMember

@@ -134,9 +134,8 @@ func TestElectLeaders(t *testing.T) {
 	h.node.add("default", "a", 2)
 	moved := h.node.addMoved("moved") // led as it should be
 	lost := *moved
-	lost.Name, lost.Partitions = "lost", nil
-	h.node.put(&lost, 1)
-	lost.Partitions[0].Leader = -1
+	lost.Name, lost.Partitions = "lost", []cluster.Partition{{Leader: ids.NoBroker, Epoch: 3, Replicas: []ids.BrokerID{1}}}
+	h.node.put(&lost, 0)
 	c := h.dial()
 	for _, tc := range []struct{ got, want string }{
 		{elect(c, 0, "a", "none"), "0 a 0:84 9:3 none 0:3 9:3"},
