@@ -80,6 +80,9 @@ func (s *Shard) Commit(now bool) { s.replica.Commit(now) }
 
 func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	topic := s.topic.Load()
+	if topic.Internal {
+		return AppendResult{}, ErrInternal
+	}
 	cfg := topic.Config
 	if in.RequireAll && int(cfg.MinInSyncReplicas) > len(topic.Partitions[s.id.Partition].Replicas) {
 		return AppendResult{}, ErrNotEnoughReplicas

@@ -29,6 +29,8 @@ type Broker struct {
 	registry *registry
 	quotas   *quotas
 
+	clientQuotas *clientQuotas
+
 	producerIDs producerIDs
 	openings    *openings
 	failures    failures
@@ -57,8 +59,11 @@ func New(opts Options) (*Broker, error) {
 		metrics:  m,
 		registry: newRegistry(),
 		quotas:   newQuotas(opts.Quotas, opts.Now),
-		applied:  opts.Metadata.Image(),
-		cancel:   func() {},
+
+		clientQuotas: newClientQuotas(opts.Now, m),
+
+		applied: opts.Metadata.Image(),
+		cancel:  func() {},
 	}, nil
 }
 
@@ -157,8 +162,11 @@ func (b *Broker) OpenShard(t *cluster.Topic, partition int32) *Shard {
 }
 
 func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
-	s := &Shard{id: id, b: b, tenant: b.metrics.tenant(t.Tenant)}
-	s.budget = b.quotas.of(t.Tenant, s.tenant.delayed)
+	s := &Shard{id: id, b: b}
+	if !t.Internal { // what the server writes for itself is nobody's budget
+		s.tenant = b.metrics.tenant(t.Tenant)
+		s.budget = b.quotas.of(t.Tenant, s.tenant.delayed)
+	}
 	s.topic.Store(t)
 	// The log reports to the replica, and the replica needs the log: reports come only after appends, and those only
 	// after this function returned.

@@ -9,16 +9,23 @@ const (
 	StreamSubscribe
 	StreamManage
 	NamespaceManage
+	TenantManage // client quotas
+	GroupConsume // be a member of a group, read and commit its offsets, see it in lists
+	GroupManage  // delete a group, or offsets of it
 )
 
-var actionNames = [...]string{"stream.publish", "stream.subscribe", "stream.manage", "ns.manage"}
+var actionNames = [...]string{
+	"stream.publish", "stream.subscribe", "stream.manage", "ns.manage", "tenant.manage", "group.consume", "group.manage",
+}
 
 // String is the action as it is written in policies.
 func (a Action) String() string { return actionNames[a] }
 
 // Rights decides what a caller may do inside its tenant. Implementations are immutable and safe for concurrent use.
 type Rights interface {
-	// Allowed reports whether action may be done to the stream; stream is empty for actions on the namespace itself.
+	// Allowed reports whether action may be done to the stream; stream is empty for actions on the namespace itself, both are for
+	// actions on the tenant. For actions on groups of Kafka clients, which belong to no stream, namespace is empty and stream is the
+	// group id.
 	Allowed(action Action, namespace, stream string) bool
 }
 
@@ -37,3 +44,6 @@ func (c *Caller) Known() bool { return c != nil && c.Tenant != "" }
 func (c *Caller) Allowed(action Action, namespace, stream string) bool {
 	return c.Known() && (c.Rights == nil || c.Rights.Allowed(action, namespace, stream))
 }
+
+// AllowedGroup reports whether the caller may do action to a group of its tenant that Kafka clients made.
+func (c *Caller) AllowedGroup(action Action, group string) bool { return c.Allowed(action, "", group) }

@@ -8,6 +8,7 @@
 //	registry.go     shard id -> open shard; opening on demand, once
 //	shard.go        Shard: reads, waits, bounds, look-ups
 //	append.go       Shard.Append: what happens to a batch before the replica takes it
+//	internal.go     what coordinators do with internal shards: append, scan
 //	quota.go        publish budgets of tenants
 //	admin.go        creating, deleting and configuring topics; producer ids
 //	caller.go       who asks, and what they may do

@@ -22,11 +22,12 @@ type metrics struct {
 	maintenanceFailures                      prometheus.Counter
 	opened, openedDoubtful, openingsBusy     prometheus.Counter
 
-	messages, bytes *prometheus.CounterVec
-	throttled       *prometheus.CounterVec
-	overflow        prometheus.Counter
-	mu              sync.RWMutex
-	tenants         map[string]*tenantMetrics
+	messages, bytes  *prometheus.CounterVec
+	throttled        *prometheus.CounterVec
+	clientsThrottled *prometheus.CounterVec
+	overflow         prometheus.Counter
+	mu               sync.RWMutex
+	tenants          map[string]*tenantMetrics
 }
 
 type tenantMetrics struct{ messages, bytes, delayed prometheus.Counter }
@@ -82,6 +83,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "felix_tenant_publish_throttled_total",
 			Help: "Publishes over the tenant's budget, by what became of them; a batch is one.",
 		}, []string{"tenant", "action"}),
+		clientsThrottled: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_broker_client_quota_throttled_total",
+			Help: "Requests that left their client over its quota, by the quota; a client that is held asks again only later.",
+		}, []string{"quota"}),
 		overflow: f.NewCounter(prometheus.CounterOpts{
 			Name: "felix_tenant_metrics_overflow_total",
 			Help: "Recordings made under the shared label because too many tenants have one of their own.",

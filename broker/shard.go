@@ -29,7 +29,7 @@ type Shard struct {
 	b       *Broker
 	topic   atomic.Pointer[cluster.Topic] // as of the newest applied image
 	replica *replica.Replica
-	tenant  *tenantMetrics
+	tenant  *tenantMetrics // nil: internal, so Append refuses
 	budget  *publishBudget // nil: nothing limits the tenant
 }
 

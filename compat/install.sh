@@ -22,12 +22,41 @@ if ! ls "$jars"/kafka-clients-4.3.1.jar "$jars"/kafka-tools-4.3.1.jar "$jars"/ka
   mvn -q -B -f peer/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/$jars"
 fi
 
-# --- clients: the programs that drive librdkafka 1.9 and 2.x through confluent-kafka-go, and the Java agent, into compat/bin ---
+# --- clients: the programs that drive librdkafka 1.9 and 2.x through confluent-kafka-go, sarama and kafka-go, and the Java agent, into
+# compat/bin; the Python clients into one venv, kafkajs beside its program ---
 apt gcc gcc
 [ -e /usr/include/stdio.h ] || apt libc6-dev /usr/include/stdio.h
 apt default-jdk-headless javac
 build_rdkafka() { # build_rdkafka NAME: a cgo program in a module of its own; the Go build cache makes the second time cheap
   CGO_ENABLED=1 go -C "clients/$1" build -o "$PWD/bin/$1" .
+}
+build_go() { # build_go NAME: a program in a module of its own, without cgo
+  CGO_ENABLED=0 go -C "clients/$1" build -o "$PWD/bin/$1" .
+}
+# stamped STAMP FILE...: whether the stamp is newer than all files, and so what it stands for is there.
+stamped() {
+  local stamp=$1 file
+  shift
+  [ -e "$stamp" ] || return 1
+  for file in "$@"; do [ "$stamp" -nt "$file" ] || return 1; done
+}
+install_python() {
+  local venv=.cache/venv requirements=clients/python/requirements.txt
+  if stamped "$venv/.installed" "$requirements"; then return; fi
+  command -v python3 >/dev/null && python3 -c 'import ensurepip' 2>/dev/null || apt python3-venv /usr/lib/python3/dist-packages/ensurepip
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"
+  touch "$venv/.installed"
+}
+install_node() {
+  apt nodejs node
+  apt npm npm
+  local modules=clients/node/node_modules
+  if stamped "$modules/.installed" clients/node/package-lock.json; then return; fi
+  # No package's install script is run: the LZ4 module falls back to JavaScript without its addon.
+  npm --prefix clients/node ci --ignore-scripts --no-audit --no-fund --silent
+  touch "$modules/.installed"
 }
 build_java_agent() {
   local classes=bin/java stamp=bin/java/.built
@@ -39,4 +68,8 @@ build_java_agent() {
 mkdir -p bin
 build_rdkafka rdkafka1
 build_rdkafka rdkafka2
+build_go sarama
+build_go kafkago
+install_python
+install_node
 build_java_agent

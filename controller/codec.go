@@ -24,6 +24,7 @@ const (
 	kindCreatePartitions    = 7
 	kindSetTopicConfigs     = 8
 	kindAllocateProducerIDs = 9
+	kindSetClientQuotas     = 10
 )
 
 var errNoEncoding = errors.New("controller: command without an encoding")
@@ -92,6 +93,15 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 	case cluster.AllocateProducerIDs:
 		w.byte(kindAllocateProducerIDs)
 		w.int(int64(c.Count))
+	case cluster.SetClientQuotas:
+		if c.ValidateOnly {
+			return nil, errNoEncoding
+		}
+		w.byte(kindSetClientQuotas)
+		w.count(len(c.Changes))
+		for i := range c.Changes {
+			w.quotaChange(&c.Changes[i])
+		}
 	default:
 		return nil, fmt.Errorf("%w: %T", errNoEncoding, cmd)
 	}
@@ -143,6 +153,12 @@ func DecodeCommand(b []byte) (cluster.Command, error) {
 		cmd = c
 	case kindAllocateProducerIDs:
 		cmd = cluster.AllocateProducerIDs{Count: r.int32()}
+	case kindSetClientQuotas:
+		c := cluster.SetClientQuotas{Changes: make([]cluster.QuotaChange, r.count(minQuotaEntity+1))}
+		for i := range c.Changes {
+			c.Changes[i] = r.quotaChange()
+		}
+		cmd = c
 	default:
 		return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,18 @@ func samples() []cluster.Command {
 			{Name: "a", Op: cluster.ConfigAppend, Value: "v"}, {Name: "b", Op: cluster.ConfigDelete},
 		}}}},
 		cluster.AllocateProducerIDs{Count: 1000},
+		cluster.SetClientQuotas{Changes: []cluster.QuotaChange{
+			{
+				Entity: cluster.QuotaEntity{
+					Tenant: "default", User: cluster.QuotaName{Kind: cluster.QuotaNamed, Name: "u é"}, Client: cluster.QuotaName{Kind: cluster.QuotaDefault},
+				},
+				Rates: []cluster.RateChange{{Rate: cluster.ProducerByteRate, Value: 1 << 40}, {Rate: cluster.ConsumerByteRate, Value: 1}},
+			},
+			{
+				Entity: cluster.QuotaEntity{Tenant: "default", Client: cluster.QuotaName{Kind: cluster.QuotaNamed, Name: "c"}},
+				Rates:  []cluster.RateChange{{Rate: cluster.ProducerByteRate}},
+			},
+		}},
 	}
 }
 
@@ -61,7 +74,7 @@ func TestCommandRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	for _, cmd := range []cluster.Command{nil, cluster.CreateTopics{ValidateOnly: true}, cluster.CreatePartitions{ValidateOnly: true}, cluster.SetTopicConfigs{ValidateOnly: true}} {
+	for _, cmd := range []cluster.Command{nil, cluster.CreateTopics{ValidateOnly: true}, cluster.CreatePartitions{ValidateOnly: true}, cluster.SetTopicConfigs{ValidateOnly: true}, cluster.SetClientQuotas{ValidateOnly: true}} {
 		if _, err := EncodeCommand(cmd); err == nil {
 			t.Errorf("%T has an encoding", cmd)
 		}
@@ -105,8 +118,8 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 			t.Fatalf("step %d: the machines differ", i)
 		}
 	}
-	if one.image.TopicCount() < 5 || len(one.image.Deleted()) < 5 {
-		t.Errorf("%d topics, %d deletions: the sequence shows little", one.image.TopicCount(), len(one.image.Deleted()))
+	if one.image.TopicCount() < 5 || len(one.image.Deleted()) < 5 || one.image.QuotaCount() < 3 {
+		t.Errorf("%d topics, %d deletions, %d quotas: the sequence shows little", one.image.TopicCount(), len(one.image.Deleted()), one.image.QuotaCount())
 	}
 }
 
@@ -120,7 +133,19 @@ func randomCommand(rng *rand.Rand, i int) cluster.Command {
 	case i < 4 || rng.IntN(30) == 0:
 		return cluster.RegisterNode{ID: ids.NodeID(fmt.Sprint("node", rng.IntN(4))), KafkaHost: "h", KafkaPort: 1, Clean: rng.IntN(2) == 0}
 	}
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
+	case 4:
+		name := func() cluster.QuotaName {
+			n := cluster.QuotaName{Kind: cluster.QuotaNameKind(rng.IntN(3))}
+			if n.Kind == cluster.QuotaNamed {
+				n.Name = fmt.Sprint("q", rng.IntN(3))
+			}
+			return n
+		}
+		return cluster.SetClientQuotas{Changes: []cluster.QuotaChange{{
+			Entity: cluster.QuotaEntity{Tenant: "default", User: name(), Client: name()},
+			Rates:  []cluster.RateChange{{Rate: cluster.QuotaRate(1 + rng.IntN(2)), Value: int64(rng.IntN(3))}},
+		}}}
 	case 0:
 		return cluster.DeleteTopics{Topics: []cluster.TopicRef{ref}}
 	case 1:
@@ -163,6 +188,25 @@ func TestSnapshotRefusesDamage(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfVersionOne opens a snapshot that was written before there were client quotas. Its bytes are never to be changed.
+func TestSnapshotOfVersionOne(t *testing.T) {
+	old, err := os.ReadFile("testdata/snapshot-v1.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := DecodeSnapshot(old, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.ClusterID() != "c" || len(m.Nodes()) != 2 || m.Topic("default", "default", "old") == nil || m.QuotaCount() != 0 {
+		t.Errorf("cluster %q, %d nodes, %d topics, %d quotas", m.ClusterID(), len(m.Nodes()), m.TopicCount(), m.QuotaCount())
+	}
+	again, err := DecodeSnapshot(EncodeSnapshot(m), nil)
+	if err != nil || !bytes.Equal(EncodeSnapshot(again), EncodeSnapshot(m)) {
+		t.Errorf("it is not kept as it was: %v", err)
+	}
+}
+
 // FuzzCommand feeds bodies, whose checksum is made right, to the decoder: what parses must encode to something that parses to the same.
 func FuzzCommand(f *testing.F) {
 	for _, cmd := range samples() {
@@ -195,6 +239,9 @@ func FuzzSnapshot(f *testing.F) {
 		s.apply(uint64(i+1), cmd)
 		b := EncodeSnapshot(s.image)
 		f.Add(b[:len(b)-4])
+	}
+	if old, err := os.ReadFile("testdata/snapshot-v1.bin"); err == nil {
+		f.Add(old[:len(old)-4])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := DecodeSnapshot((&writer{b: bytes.Clone(body)}).seal(), nil)

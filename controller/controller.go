@@ -157,6 +157,8 @@ func validateOnly(cmd cluster.Command) bool {
 		return c.ValidateOnly
 	case cluster.SetTopicConfigs:
 		return c.ValidateOnly
+	case cluster.SetClientQuotas:
+		return c.ValidateOnly
 	default:
 		return false
 	}

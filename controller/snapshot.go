@@ -11,7 +11,9 @@ import (
 // snapshotMagic and snapshotVersion begin every snapshot (FORMAT.md).
 const (
 	snapshotMagic   = "FLXMETA\n"
-	snapshotVersion = 1
+	snapshotVersion = 2
+	// noQuotasVersion is the version before client quotas, which is still read.
+	noQuotasVersion = 1
 )
 
 // maxSnapshotBytes bounds what Restore reads into memory: ten times what MaxPartitions partitions take.
@@ -44,6 +46,8 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	for _, id := range m.Deleted() {
 		w.id(id)
 	}
+	w.count(m.QuotaCount())
+	m.EachQuota(func(q *cluster.ClientQuota) bool { w.quota(q); return true })
 	topics := m.SortedTopics()
 	sets := newSetTable(topics)
 	w.count(len(sets.list))
@@ -70,8 +74,9 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 		return nil, err
 	}
 	r.b = r.b[len(snapshotMagic):]
-	if v := r.byte(); v != snapshotVersion {
-		return nil, fmt.Errorf("metadata snapshot of version %d, this server knows %d", v, snapshotVersion)
+	format := r.byte()
+	if format != snapshotVersion && format != noQuotasVersion {
+		return nil, fmt.Errorf("metadata snapshot of version %d, this server knows %d to %d", format, noQuotasVersion, snapshotVersion)
 	}
 	build := cluster.NewBuilder(cluster.NewImage(defaults))
 	version := r.uint()
@@ -93,6 +98,9 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 		deleted[i] = r.id()
 	}
 	build.Remember(deleted)
+	if format != noQuotasVersion {
+		r.quotas(build)
+	}
 	if err := r.topics(build); err != nil {
 		return nil, err
 	}

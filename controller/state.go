@@ -44,6 +44,8 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 		res.Items = setTopicConfigs(b, c.Topics)
 	case cluster.AllocateProducerIDs:
 		res = applyAllocateProducerIDs(b, c)
+	case cluster.SetClientQuotas:
+		res.Items = setClientQuotas(b, c.Changes)
 	default:
 		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
 	}

@@ -45,6 +45,9 @@ func (s *state) createTopic(b *cluster.Builder, n *cluster.NewTopic) (*cluster.T
 }
 
 func checkNewName(m *cluster.Image, n *cluster.NewTopic) error {
+	if n.Internal {
+		return checkNewInternal(m, n)
+	}
 	if err := cluster.ValidateName("namespace", n.Namespace); err != nil {
 		return err
 	}
@@ -63,6 +66,19 @@ func checkNewName(m *cluster.Image, n *cluster.NewTopic) error {
 		return errcode.Newf(errcode.Internal, "topic id %s is in use", n.ID)
 	}
 	return nil
+}
+
+// checkNewInternal checks the name of a topic of the server's own. It lives outside all tenants, under names that none can have.
+func checkNewInternal(m *cluster.Image, n *cluster.NewTopic) error {
+	switch {
+	case n.Tenant != cluster.SystemTenant || n.Namespace != cluster.SystemNamespace || n.CreateNamespace:
+		return errcode.Newf(errcode.Internal, "an internal topic cannot belong to tenant %q", n.Tenant)
+	case m.Topic(n.Tenant, n.Namespace, n.Name) != nil || m.TopicByID(n.ID) != nil:
+		return errcode.Newf(errcode.TopicExists, "internal topic %s exists already", n.Name)
+	case n.ID.IsZero():
+		return errcode.Newf(errcode.Internal, "an internal topic has no id")
+	}
+	return cluster.ValidateStreamName(n.Namespace, n.Name)
 }
 
 // checkOverrides bounds and parses configurations and returns their canonical texts.

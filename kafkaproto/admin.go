@@ -21,6 +21,8 @@ type administration interface {
 	DeleteTopics(ctx context.Context, caller *Caller, topics []broker.TopicName) []broker.TopicResult
 	CreatePartitions(ctx context.Context, caller *Caller, topics []broker.MorePartitions, validateOnly bool) []broker.TopicResult
 	AlterTopicConfigs(ctx context.Context, caller *Caller, topics []broker.ConfigChanges, validateOnly bool) []broker.TopicResult
+	ClientQuotas(caller *Caller) ([]*cluster.ClientQuota, error)
+	AlterClientQuotas(ctx context.Context, caller *Caller, changes []cluster.QuotaChange, validateOnly bool) []error
 	AllocateProducerID(ctx context.Context) (int64, error)
 	// lookup returns the open shard of a partition that this node leads, opening it if need be.
 	lookup(t *cluster.Topic, partition int32) (lookupShard, error)

@@ -75,6 +75,9 @@ type client struct {
 	t    testing.TB
 	nc   net.Conn
 	next int32
+
+	tenant string         // whom it logged in as, in the walk over tenants
+	walked map[int16]bool // APIs that the walk has asked
 }
 
 func (h *harness) dial() *client {

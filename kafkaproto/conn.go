@@ -61,7 +61,7 @@ type conn struct {
 	ahead   atomic.Pointer[ahead]
 
 	mu      sync.Mutex
-	room    sync.Cond // signalled when pending or owed fall; the reader waits on it
+	room    sync.Cond // signalled when pending or owed fall; the reader waits on it, or a handler in its place
 	first   *slot     // guarded by mu: requests in order of arrival, answered or not
 	last    *slot
 	pending int  // guarded by mu: length of that list

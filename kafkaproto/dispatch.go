@@ -13,7 +13,7 @@ import (
 
 // handler answers one request. It runs on the goroutine that read the request, so what it waits for holds up the requests
 // behind it on that connection and nothing else. It must call exactly one of reply, replyThenClose and drop before it
-// returns, save the handlers of produce and fetch, which may leave the slot to whoever completes it later.
+// returns, save the handlers of produce and fetch and those that use answerLater, which leave the slot to whoever completes it later.
 type handler func(c *call)
 
 // api is one row of the table of served APIs.
@@ -55,6 +55,14 @@ func dataAPIs() []api {
 		{key: 18, name: "ApiVersions", min: 0, max: 4, advertised: 0, flexible: 3, throttle: 2, open: true, handle: handleAPIVersions},
 		{key: 36, name: "SaslAuthenticate", min: 0, max: 2, advertised: 0, flexible: 2, throttle: none, open: true, handle: handleSASLAuthenticate},
 	}
+}
+
+// servedAPIs are all rows, those of groups only if there is a coordinator.
+func servedAPIs(withGroups bool) [][]api {
+	if withGroups {
+		return [][]api{dataAPIs(), adminAPIs(), operatorAPIs(), groupAPIs()}
+	}
+	return [][]api{dataAPIs(), adminAPIs(), operatorAPIs()}
 }
 
 // apiTable finds the row of an API key.
@@ -164,6 +172,18 @@ func (c *call) reply(resp kmsg.Response) {
 	c.finish(r)
 }
 
+// replyCharged is reply for answers that may be large: the memory of one counts until it is written.
+func (c *call) replyCharged(resp kmsg.Response) {
+	r := newResponse()
+	r.begin(c.correlation, c.api, c.version)
+	r.head = resp.AppendTo(r.head)
+	if n := int64(len(r.head)); n > keptResponse {
+		c.srv.answers.force(n)
+		r.charge = n
+	}
+	c.finish(r)
+}
+
 // replyThenClose is reply, after which the connection is closed once the answer and those before it are written.
 func (c *call) replyThenClose(resp kmsg.Response) {
 	c.conn.ending.Store(true)
@@ -202,9 +222,16 @@ func (c *call) throttle(d time.Duration) int32 {
 	if d <= 0 {
 		return 0
 	}
-	d = min(d, maxThrottle)
-	c.conn.mute(d)
-	return int32(max(d.Milliseconds(), 1))
+	c.conn.mute(min(d, maxThrottle))
+	return throttleMillis(d)
+}
+
+// throttleMillis is throttle_time_ms for a hold of d.
+func throttleMillis(d time.Duration) int32 {
+	if d <= 0 {
+		return 0
+	}
+	return int32(max(min(d, maxThrottle).Milliseconds(), 1))
 }
 
 func (c *call) count() { c.srv.metrics.request(c.api, c.failure) }

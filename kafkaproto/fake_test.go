@@ -28,6 +28,8 @@ type fakeNode struct {
 	created int           // calls of CreateTopic
 	hold    chan struct{} // CreateTopic waits for it to close; nil: it does not
 	lastID  byte
+	held    map[cluster.QuotaRate]time.Duration
+	drawn   []quotaDraw
 }
 
 func newFakeNode() *fakeNode {
@@ -102,6 +104,21 @@ func (n *fakeNode) shard(t *cluster.Topic, partition int32) *fakeShard {
 		n.shards[id] = s
 	}
 	return s
+}
+
+// DrawClientQuota holds everyone for held, if the rate is theirs.
+func (n *fakeNode) DrawClientQuota(_ *Caller, client string, rate cluster.QuotaRate, bytes int) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.drawn = append(n.drawn, quotaDraw{client, rate, bytes})
+	return n.held[rate]
+}
+
+// quotaDraw is one call of DrawClientQuota.
+type quotaDraw struct {
+	client string
+	rate   cluster.QuotaRate
+	bytes  int
 }
 
 // Published is not looked at.

@@ -28,6 +28,9 @@ import (
 // whoever moves a high watermark; that goroutine reads, encodes and writes the answer. Waiting costs no goroutine; only the time
 // limit has a timer. Batches are sent as they are stored, whole ones only.
 //
+// A client over its consumer_byte_rate gets an answer without records, at once, with the time that it is over the quota, and its
+// connection is held for that time. An answer with records is drawn from the quota after it was read.
+//
 // Different from Kafka: followers do not fetch here, so a replica id gets 29. max_bytes of 0 or less means no limit of the client's.
 
 // fetch is one request from decoding to answer. It is pooled: whoever may still call it holds a reference.
@@ -48,7 +51,9 @@ type fetch struct {
 	session       *fetchSession
 	sessionID     int32
 	topError      error
-	lease         lease // of srv.requests, for the partitions
+	throttle      time.Duration // the client is over its quota: nothing is read
+	quota         *fetchQuota   // nil: the tenant has no client quotas
+	lease         lease         // of srv.requests, for the partitions
 
 	parts  []fetchPart
 	names  []byte
@@ -118,6 +123,13 @@ func handleFetch(c *call) {
 	}
 	f.began = time.Now()
 	f.due = f.began.Add(min(req.maxWait, c.srv.opts.FetchMaxWait))
+	if f.view.Quotas(c.caller().Tenant) != nil {
+		f.quota = &fetchQuota{caller: *c.caller(), client: string(c.client)}
+		if f.throttle = f.quota.draw(f.srv, 0); f.throttle > 0 {
+			c.throttle(f.throttle)
+			f.due = f.began
+		}
+	}
 	if f.start() {
 		f.retain()
 		f.answer()
@@ -289,6 +301,12 @@ const maxMisses = 4
 func (f *fetch) read() int {
 	left := int(f.charge)
 	total, misses := 0, 0
+	if f.quota != nil && f.throttle == 0 {
+		f.throttle = f.quota.draw(f.srv, 0) // others of the client may have gone over the quota while this one waited
+	}
+	if f.throttle > 0 {
+		left = 0
+	}
 	ahead := f.conn.takeAhead()
 	for i := range f.parts {
 		p := &f.parts[i]
@@ -333,7 +351,20 @@ func (f *fetch) read() int {
 		f.srv.metrics.ahead(f.usedAhead)
 	}
 	f.settle(total)
+	if f.quota != nil && total > 0 {
+		f.quota.draw(f.srv, total) // the next fetch is held for it
+	}
 	return total
+}
+
+// fetchQuota is whose quota a fetch draws from. It outlives the request's buffer and the login that the connection had.
+type fetchQuota struct {
+	caller Caller
+	client string
+}
+
+func (q *fetchQuota) draw(s *Server, bytes int) time.Duration {
+	return s.node.DrawClientQuota(&q.caller, q.client, cluster.ConsumerByteRate, bytes)
 }
 
 // settle makes the charge what the answer really holds. A first batch larger than what was taken goes over the budget by that
@@ -405,6 +436,6 @@ func (f *fetch) release() {
 	}
 	f.srv, f.conn, f.slot, f.view, f.session, f.topError = nil, nil, nil, nil, nil, nil
 	f.sessionID, f.answered, f.parked, f.short, f.look, f.looked = 0, false, false, false, false, 0
-	f.usedAhead = false
+	f.usedAhead, f.throttle, f.quota = false, 0, nil
 	fetches.Put(f)
 }

@@ -12,7 +12,7 @@ import (
 func (f *fetch) encode(r *response) {
 	flexible := f.api.isFlexible(f.version)
 	h := hints{view: f.view}
-	dst := appendInt32(r.head, 0) // throttle_time_ms
+	dst := appendInt32(r.head, throttleMillis(f.throttle))
 	if f.version >= 7 {
 		dst = appendInt16(dst, wireCode(errcode.Of(f.topError), keyFetch, f.version))
 		dst = appendInt32(dst, f.sessionID)

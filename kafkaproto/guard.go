@@ -81,8 +81,35 @@ func schemaOf(key int16) (requestSchema, bool) {
 			array(uuids().since(10), text()),
 			boolean().since(4), boolean().since(8).until(10), boolean().since(8),
 		}}, true
+	case keyOffsetCommit:
+		return requestSchema{8, []field{
+			text(), int32s(), text(), text().since(7), int64s().until(4),
+			array(text().until(9), uuids().since(10), array(int32s(), int64s(), int32s().since(6), text())),
+		}}, true
+	case 9: // OffsetFetch
+		return requestSchema{6, []field{
+			text().until(7), array(text(), list(int32s())).until(7),
+			array(text(), text().since(9), int32s().since(9), array(text().until(9), uuids().since(10), list(int32s()))).since(8),
+			boolean().since(7),
+		}}, true
 	case 10: // FindCoordinator
 		return requestSchema{3, []field{text().until(3), int8s().since(1), list(text()).since(4)}}, true
+	case 11: // JoinGroup
+		return requestSchema{6, []field{
+			text(), int32s(), int32s().since(1), text(), text().since(5), text(), array(text(), blob()), text().since(8),
+		}}, true
+	case 12: // Heartbeat
+		return requestSchema{4, []field{text(), int32s(), text(), text().since(3)}}, true
+	case 13: // LeaveGroup
+		return requestSchema{4, []field{text(), text().until(2), array(text(), text(), text().since(5)).since(3)}}, true
+	case 14: // SyncGroup
+		return requestSchema{4, []field{
+			text(), int32s(), text(), text().since(3), text().since(5), text().since(5), array(text(), blob()),
+		}}, true
+	case 15: // DescribeGroups
+		return requestSchema{5, []field{list(text()), boolean().since(3)}}, true
+	case 16: // ListGroups
+		return requestSchema{3, []field{list(text()).since(4), list(text()).since(5)}}, true
 	case keySASLHandshake:
 		return requestSchema{none, []field{text()}}, true
 	case keyAPIVersions:
@@ -100,22 +127,58 @@ func schemaOf(key int16) (requestSchema, bool) {
 		return requestSchema{2, []field{text(), int32s(), int64s().since(3), int16s().since(3)}}, true
 	case 23: // OffsetForLeaderEpoch
 		return requestSchema{4, []field{int32s().since(3), array(text(), array(int32s(), int32s().since(2), int32s()))}}, true
+	case 29: // DescribeAcls
+		return requestSchema{2, []field{int8s(), text(), int8s(), text(), text(), int8s(), int8s()}}, true
+	case 30, 31: // CreateAcls, DeleteAcls
+		return requestSchema{2, []field{array(int8s(), text(), int8s(), text(), text(), int8s(), int8s())}}, true
 	case 32: // DescribeConfigs
 		return requestSchema{4, []field{array(int8s(), text(), list(text())), boolean().since(1), boolean().since(3)}}, true
 	case 33: // AlterConfigs
 		return requestSchema{2, []field{array(int8s(), text(), array(text(), text())), boolean()}}, true
+	case 34: // AlterReplicaLogDirs
+		return requestSchema{2, []field{array(text(), array(text(), list(int32s())))}}, true
 	case 35: // DescribeLogDirs
 		return requestSchema{2, []field{array(text(), list(int32s()))}}, true
 	case keySASLAuthenticate:
 		return requestSchema{2, []field{blob()}}, true
 	case 37: // CreatePartitions
 		return requestSchema{2, []field{array(text(), int32s(), array(list(int32s()))), int32s(), boolean()}}, true
+	case 38: // CreateDelegationToken
+		return requestSchema{2, []field{text().since(3), text().since(3), array(text(), text()), int64s()}}, true
+	case 39, 40: // RenewDelegationToken, ExpireDelegationToken
+		return requestSchema{2, []field{blob(), int64s()}}, true
+	case 41: // DescribeDelegationToken
+		return requestSchema{2, []field{array(text(), text())}}, true
+	case 42: // DeleteGroups
+		return requestSchema{2, []field{list(text())}}, true
+	case 43: // ElectLeaders
+		return requestSchema{2, []field{int8s().since(1), array(text(), list(int32s())), int32s()}}, true
 	case 44: // IncrementalAlterConfigs
 		return requestSchema{1, []field{array(int8s(), text(), array(text(), int8s(), text())), boolean()}}, true
+	case keyOffsetDelete:
+		return requestSchema{none, []field{text(), array(text(), array(int32s()))}}, true
+	case 45: // AlterPartitionReassignments
+		return requestSchema{0, []field{int32s(), boolean().since(1), array(text(), array(int32s(), list(int32s())))}}, true
+	case 46: // ListPartitionReassignments
+		return requestSchema{0, []field{int32s(), array(text(), list(int32s()))}}, true
+	case 48: // DescribeClientQuotas
+		return requestSchema{1, []field{array(text(), int8s(), text()), boolean()}}, true
+	case 49: // AlterClientQuotas
+		return requestSchema{1, []field{array(array(text(), text()), array(text(), int64s(), boolean())), boolean()}}, true
+	case 50: // DescribeUserScramCredentials
+		return requestSchema{0, []field{array(text())}}, true
+	case 51: // AlterUserScramCredentials
+		return requestSchema{0, []field{array(text(), int8s()), array(text(), int8s(), int32s(), blob(), blob())}}, true
+	case 55: // DescribeQuorum
+		return requestSchema{0, []field{array(text(), array(int32s()))}}, true
+	case 57: // UpdateFeatures
+		return requestSchema{0, []field{int32s(), array(text(), int16s(), boolean().until(0), int8s().since(1)), boolean().since(1)}}, true
 	case 60: // DescribeCluster
 		return requestSchema{0, []field{boolean(), int8s().since(1), boolean().since(2)}}, true
 	case 61: // DescribeProducers
 		return requestSchema{0, []field{array(text(), list(int32s()))}}, true
+	case 74: // ListConfigResources
+		return requestSchema{0, []field{list(int8s()).since(1)}}, true
 	case 75: // DescribeTopicPartitions
 		return requestSchema{0, []field{array(text()), int32s(), nullableStruct(text(), int32s())}}, true
 	default:

@@ -53,7 +53,7 @@ func fill(r *rand.Rand, v reflect.Value) {
 // guarded are the rows whose requests the guard reads.
 func guarded() []*api {
 	var out []*api
-	for _, rows := range [][]api{dataAPIs(), adminAPIs()} {
+	for _, rows := range servedAPIs(true) {
 		for i := range rows {
 			if !rows[i].raw {
 				out = append(out, &rows[i])
@@ -186,7 +186,7 @@ func TestGuardBoundsAmplification(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, rows := range [][]api{dataAPIs(), adminAPIs()} {
+	for _, rows := range servedAPIs(true) {
 		for i := range rows {
 			a := &rows[i]
 			for version := a.min; version <= a.max; version++ {
@@ -198,7 +198,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	byKey := map[int16]api{}
-	for _, rows := range [][]api{dataAPIs(), adminAPIs()} {
+	for _, rows := range servedAPIs(true) {
 		for _, a := range rows {
 			byKey[a.key] = a
 		}

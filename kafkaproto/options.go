@@ -19,6 +19,8 @@ type Options struct {
 	Pool       *buf.Pool
 	Logger     *zap.Logger
 	Registerer prometheus.Registerer // nil: no metrics
+	// Groups coordinates groups. Nil: their APIs are not served, and FindCoordinator says so.
+	Groups Groups
 
 	// Verifier checks SASL credentials; nil offers no SASL.
 	Verifier Verifier

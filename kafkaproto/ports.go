@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/ids"
 )
@@ -62,7 +63,44 @@ type node interface {
 	Shard(t *cluster.Topic, partition int32) (shard, error)
 	// Published notes how long an acknowledged produce took.
 	Published(took time.Duration)
+	// DrawClientQuota takes bytes from what the quota of the caller's client allows, and returns how long the client is over it. With 0
+	// bytes it only asks.
+	DrawClientQuota(caller *Caller, client string, rate cluster.QuotaRate, bytes int) time.Duration
 	// CreateTopic makes a topic as auto-creation does: durable, with the defaults of the broker. A topic that exists by
 	// now is success.
 	CreateTopic(ctx context.Context, caller *Caller, namespace, stream string) error
+}
+
+// Groups coordinates the groups of the shards that this node leads; *groups.Coordinator is the one in production, whose documentation
+// is the contract. All calls may come from any goroutine. A done is called once, on any goroutine, possibly before the call
+// returns, and never under a lock that a call takes.
+type Groups interface {
+	// ShardOf is the number of the internal shard that holds a group.
+	ShardOf(k groups.Key) int32
+	groupMembers
+	groupOffsets
+	groupTools
+}
+
+// groupMembers is what members ask.
+type groupMembers interface {
+	Join(r *groups.JoinRequest, done func(*groups.JoinResult))
+	Sync(r *groups.SyncRequest, done func(*groups.SyncResult))
+	Heartbeat(k groups.Key, member, instance string, generation int32) error
+	Leave(k groups.Key, members []groups.Leaving, done func(err error, each []error))
+}
+
+// groupOffsets is what is asked about committed offsets. Topics are resolved and rights checked before.
+type groupOffsets interface {
+	Commit(r *groups.CommitRequest, done func(err error, each []error))
+	Offset(k groups.Key, topic ids.TopicID, partition int32) (groups.CommittedOffset, bool, error)
+	AllOffsets(k groups.Key) ([]groups.CommittedOffset, error)
+	DeleteOffsets(k groups.Key, list []groups.TopicPartition, done func(err error, each []error))
+}
+
+// groupTools is what tools ask.
+type groupTools interface {
+	List(tenant string, yield func(groups.Overview) bool) error
+	Describe(k groups.Key) (groups.Description, error)
+	Delete(k groups.Key, done func(error))
 }

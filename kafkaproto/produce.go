@@ -265,8 +265,12 @@ func (p *produce) appendPart(part *producePart, topic *cluster.Topic, in broker.
 	}
 }
 
-// countAppended holds the connection of a tenant that is over its budget, whatever the acks, and counts what was appended.
+// countAppended holds the connection of a tenant that is over its budget, or of a client that is over its quota, whatever the acks, and
+// counts what was appended.
 func (p *produce) countAppended(c *call) {
+	if p.bytes > 0 && p.view.Quotas(c.caller().Tenant) != nil {
+		p.hold = max(p.hold, p.srv.node.DrawClientQuota(c.caller(), viewString(c.client), cluster.ProducerByteRate, p.bytes))
+	}
 	p.throttle = c.throttle(p.hold)
 	m := p.srv.metrics
 	m.produceRecords.Add(float64(p.appended))

@@ -1,6 +1,7 @@
 package kafkaproto
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -26,8 +27,8 @@ const (
 	streamHeader = 1 << 10
 )
 
-// streams looks ahead at a request of size bytes and reports whether it is to be streamed. Then h is its header, and the input
-// stands at its body of body bytes.
+// streams looks ahead at a request of size bytes and reports whether it is to be streamed. Then h is its header, with a
+// client id that is valid until the input is read, and the input stands at its body of body bytes.
 func (c *conn) streams(size int) (a *api, h header, body int, ok bool) {
 	const fixed = 2 + 2 + 4 + 2
 	if size < streamFrom || !c.ready || c.sasl.expectsRawToken() || c.expired() || c.in.fill(fixed) != nil {
@@ -51,6 +52,7 @@ func (c *conn) streams(size int) (a *api, h header, body int, ok bool) {
 	if flexible && in.ahead.b[in.r+need-1] != 0 {
 		return nil, h, 0, false
 	}
+	h.client = in.ahead.b[in.r+fixed:][:max(int(int16(binary.BigEndian.Uint16(in.ahead.b[in.r+fixed-2:]))), 0)]
 	in.r += need
 	return a, h, size - need, true
 }
@@ -69,6 +71,9 @@ func (c *conn) streamProduce(a *api, h header, size int) error {
 	c.srv.requests.began(&c.in.lease, now, c.cutStalled)
 	k.slot = c.newSlot()
 	p := newProduce(k)
+	if p.view.Quotas(c.caller.Tenant) != nil {
+		k.client = bytes.Clone(h.client)
+	}
 	p.stream(&s, &c.caller)
 	s.skip(s.left) // bytes behind the last field are ignored
 	c.in.due = time.Time{}

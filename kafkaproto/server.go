@@ -69,7 +69,7 @@ func newServer(opts Options, n node) (*Server, error) {
 		peerLog:   sampledLogger(logger),
 		node:      n,
 		names:     names{defaultNamespace: opts.DefaultNamespace},
-		apis:      newAPITable(dataAPIs(), adminAPIs()),
+		apis:      newAPITable(servedAPIs(opts.Groups != nil)...),
 		requests:  newBudget(opts.MemoryBudgetBytes / 2),
 		answers:   newBudget(opts.MemoryBudgetBytes / 2),
 		sessions:  newFetchSessions(opts.MaxFetchSessions, opts.Now),

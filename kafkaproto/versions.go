@@ -7,9 +7,11 @@ const (
 	keyProduce          int16 = 0
 	keyFetch            int16 = 1
 	keyMetadata         int16 = 3
+	keyOffsetCommit     int16 = 8
 	keySASLHandshake    int16 = 17
 	keyAPIVersions      int16 = 18
 	keySASLAuthenticate int16 = 36
+	keyOffsetDelete     int16 = 47
 )
 
 // wireCode is the code of kind k in an answer of an API at a version: the table's, except where that API's clients do not know
@@ -26,6 +28,8 @@ func wireCode(k errcode.Kind, key, version int16) int16 {
 		if k == errcode.OffsetNotAvailable && version < 5 {
 			return errcode.NoLeader.Kafka()
 		}
+	case keyOffsetCommit, 9, 11, 12, 13, 14, 15, 16, 42, keyOffsetDelete: // those of groups
+		return groupCode(k, key, version)
 	case 22: // InitProducerId
 		if k == errcode.ProducerFenced && version < 4 {
 			return errcode.InvalidProducerEpoch.Kafka()
@@ -92,4 +96,30 @@ func metadataCode(k errcode.Kind, version int16) int16 {
 	default:
 		return k.Kafka()
 	}
+}
+
+// groupCode keeps what may go wrong with the shard behind a group from the clients of these APIs: they are told to come again, or to look
+// for the coordinator, which is all that they know to do.
+func groupCode(k errcode.Kind, key, version int16) int16 {
+	switch k {
+	case errcode.NotLeader, errcode.LeadershipLost, errcode.Draining, errcode.StorageFailed, errcode.FencedEpoch:
+		return errcode.NotCoordinator.Kafka()
+	case errcode.NoLeader, errcode.QuorumTimeout, errcode.NotEnoughReplicas, errcode.NotEnoughReplicasAfterAppend, errcode.Overloaded:
+		return errcode.CoordinatorNotAvailable.Kafka()
+	case errcode.BatchTooLarge, errcode.RecordListTooLarge, errcode.GroupMaxSizeReached:
+		switch {
+		case key == keyOffsetCommit:
+			return errcode.InvalidCommitOffsetSize.Kafka()
+		case k != errcode.GroupMaxSizeReached:
+			return errcode.Internal.Kafka()
+		}
+	case errcode.GroupIDNotFound:
+		switch {
+		case key == keyOffsetCommit && version < 9:
+			return errcode.IllegalGeneration.Kafka()
+		case key >= 11 && key <= 14: // JoinGroup, Heartbeat, LeaveGroup, SyncGroup: who is in no group is no member
+			return errcode.UnknownMember.Kafka()
+		}
+	}
+	return k.Kafka()
 }

@@ -34,7 +34,8 @@ const (
 	OriginClient Origin = iota
 	// OriginReplica is the shard's leader: the batch has its offset and epoch already.
 	OriginReplica
-	// OriginCoordinator is a transaction coordinator: markers.
+	// OriginCoordinator is a coordinator of this node: its state, or markers. A batch may be larger than a segment, which then holds
+	// nothing else: the largest group must be storable.
 	OriginCoordinator
 )
 
@@ -80,7 +81,7 @@ func (l *Log) Append(in AppendInput) (AppendResult, error) {
 	if in.Epoch < epochs.latest() {
 		return AppendResult{}, ErrFencedEpoch
 	}
-	if int64(len(in.Batch)) > l.cfg.SegmentBytes && in.Origin != OriginReplica {
+	if int64(len(in.Batch)) > l.cfg.SegmentBytes && in.Origin == OriginClient {
 		return AppendResult{}, ErrRecordListTooLarge
 	}
 	if in.Origin == OriginReplica && ids.Offset(h.BaseOffset) != end {

@@ -195,6 +195,7 @@ func TestCase39Tail(t *testing.T) {
 	topic := newTopic(t, 1, nil)
 	wait := map[string]string{"fetch.wait.max.ms": "2000"}
 	forEach(t, "39", func(t *testing.T, c *driver.Client) {
+		needsTail(t, c)
 		config := wait
 		if c.Name == "java" {
 			config = map[string]string{"fetch.max.wait.ms": "2000"}

@@ -2,7 +2,7 @@
 # Writes rdkafka2's sources from rdkafka1's: the same program over the other librdkafka. Run by `go generate` in rdkafka1.
 set -eu
 cd "$(dirname "$0")"
-for file in client.go consumer.go; do
+for file in client.go consumer.go member.go; do
   {
     echo '// Code generated from ../rdkafka1 by generate.sh. DO NOT EDIT.'
     echo

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/clients/driver"
@@ -29,6 +30,7 @@ var suite struct {
 const startLimit = 2 * time.Minute
 
 func TestMain(m *testing.M) {
+	driver.MaybeServe()
 	code, err := runSuite(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,10 +54,8 @@ func runSuite(m *testing.M) (code int, err error) {
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	suite.peer, suite.addr = p, p.Addr()
 	suite.results = newResults(p.Kind())
-	for _, open := range []func(context.Context) (*driver.Client, error){
-		driver.Kcat, driver.Franz, driver.Rdkafka1, driver.Rdkafka2, driver.Java,
-	} {
-		c, err := open(ctx)
+	for _, o := range driver.All {
+		c, err := o.Open(ctx)
 		if err != nil {
 			return 1, err
 		}
@@ -129,9 +129,29 @@ func forEach(t *testing.T, number string, f func(t *testing.T, c *driver.Client)
 func forClient(t *testing.T, number string, c *driver.Client, f func(t *testing.T, c *driver.Client)) {
 	t.Helper()
 	t.Run(strings.ReplaceAll(c.Name, " ", "-"), func(t *testing.T) {
-		t.Cleanup(func() { suite.results.note(number, c.Name, !t.Failed()) })
+		t.Cleanup(func() {
+			if !t.Skipped() {
+				suite.results.note(number, c.Name, !t.Failed())
+			}
+		})
 		f(t, c)
 	})
+}
+
+// needsRead skips a test with a client that only reads as a member of a group, at a server without groups.
+func needsRead(t *testing.T, c *driver.Client) {
+	t.Helper()
+	if c.Features.GroupsOnly && !served(t, kmsg.JoinGroup) {
+		t.Skip("reads as a member of a group only, and the server has no groups")
+	}
+}
+
+// needsTail skips a test with a client that cannot wait at the end of a partition.
+func needsTail(t *testing.T, c *driver.Client) {
+	t.Helper()
+	if c.Features.NoTail {
+		t.Skip("consumes in groups only")
+	}
 }
 
 // dial is a franz-go client for what a test itself needs from the server.

@@ -73,7 +73,13 @@ var caseTitles = map[string]string{
 	"53":    "a restart during consumption: no loss, no repeat (leader moves need more brokers)",
 	"58":    "assign, seek, beginningOffsets, endOffsets, offsetsForTimes",
 	"59":    "empty batches and gaps of offsets are passed, the end is reached",
-	"admin": "topics, configs, partitions, records, log directories, producers through the admin client",
+	"61":    "one member of every client in one group: each record to one member, all partitions owned",
+	"62":    "a group of its own: consume, commit, restart of client and server, resume",
+	"65":    "static members: a restart within the session timeout without a rebalance",
+	"66":    "cooperative-sticky, 1 to 3 to 2 members: kept partitions never given up, no two owners",
+	"67":    "three members: a crash and a leave, every record comes, no two owners",
+	"69":    "offsets of an empty group set by the client, read back, started from",
+	"admin": "configs, end of a topic, groups, as far as the client has them; Java: partitions, records, log directories, producers too",
 	"tools": "kafka-topics, -configs, -get-offsets, -console-producer, -console-consumer, -producer-perf-test, -verifiable-producer, -log-dirs",
 }
 

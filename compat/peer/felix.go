@@ -103,10 +103,14 @@ func (f *felixPeer) Start(ctx context.Context) error {
 	return nil
 }
 
-// env is Felix's environment; retention and compaction look at the logs every second, so that they can be tested. Variables of the caller's own environment that start with FELIX_ are shadowed only where
-// they are named here.
+// env is Felix's environment; retention and compaction look at the logs every second, so that they can be tested, and a group's
+// first generation does not wait for further members, as in the Kafka peer. Variables of the caller's own environment that start
+// with FELIX_ are shadowed only where they are named here.
 func (f *felixPeer) env() ([]string, error) {
-	env := []string{"FELIX_KAFKA_DEFAULT_NAMESPACE=default", "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS=1"}
+	env := []string{
+		"FELIX_KAFKA_DEFAULT_NAMESPACE=default", "FELIX_DURABLE_RETENTION_INTERVAL_SECONDS=1",
+		"FELIX_KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS=0",
+	}
 	switch f.o.Security {
 	case Plaintext:
 		env = append(env, "FELIX_KAFKA_TLS=false", "FELIX_KAFKA_ANONYMOUS_TENANT=default")

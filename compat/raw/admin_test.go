@@ -68,10 +68,6 @@ var _ = register(
 		ID: "92.transactional", What: "InitProducerId with a transactional id while transactions are not served", Want: "refused with a final error at once",
 		WantKafka: "0", Why: "this release serves no transactions; Kafka does",
 	},
-	Case{
-		ID: "S89.coordinator", What: "FindCoordinator for a group while groups are not served", Want: "GROUP_AUTHORIZATION_FAILED (30) with a sentence",
-		WantKafka: "0", Why: "this release serves no groups; a readable refusal instead of a hang",
-	},
 )
 
 // create sends one topic; change may alter the request.
@@ -570,16 +566,4 @@ func TestRefusalsOfWhatIsNotServed(t *testing.T) {
 		got = "refused with a final error at once"
 	}
 	expect(t, "92.transactional", got)
-	find := kmsg.NewPtrFindCoordinatorRequest()
-	find.Version, find.CoordinatorKeys = 4, []string{"group"}
-	var coordinator kmsg.FindCoordinatorResponseCoordinator
-	await(t, "a coordinator", func() bool {
-		coordinator = do[*kmsg.FindCoordinatorResponse](c, find).Coordinators[0]
-		return server.Kind() == peer.Felix || coordinator.ErrorCode == 0
-	})
-	got = name(coordinator.ErrorCode)
-	if coordinator.ErrorCode != 0 && len(str(coordinator.ErrorMessage)) > 20 {
-		got += " with a sentence"
-	}
-	expect(t, "S89.coordinator", got)
 }

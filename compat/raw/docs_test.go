@@ -28,11 +28,15 @@ var elsewhere = map[int]string{
 	53: "consumers over restarts (leader moves belong to several brokers)",
 	58: "Java consumer: assign, seek, endOffsets, offsetsForTimes, beginningOffsets",
 	59: "all clients advance past empty batches and gaps",
+	62: "Java, franz-go, sarama, kafka-go, kafkajs, aiokafka, kafka-python: one group each, commit, restart",
+	66: "cooperative-sticky in Java and librdkafka",
+	71: "kafka-consumer-groups.sh (the requests behind it: 71.*)",
+	72: "Connect, three workers",
 	96: "kafka-configs.sh, kafkajs alterConfigs",
 	98: "kafka-log-dirs.sh",
 }
 
-// outOfScope are numbers, or parts of them, that one broker with static credentials and without groups cannot show.
+// outOfScope are numbers, or parts of them, that one broker with static credentials cannot show.
 var outOfScope = map[int]string{
 	13: "a token that expires: static credentials do not; comes with tokens",
 	21: "refusal by permission: a static credential has every right in its tenant; comes with permissions (the refusal itself: 21.partition)",
@@ -46,29 +50,30 @@ var outOfScope = map[int]string{
 	54: "OffsetForLeaderEpoch on a follower: several brokers",
 	55: "unreadable topic: comes with permissions",
 	57: "all brokers asked: several brokers (one view of one broker: 57.same)",
+	68: "one of two groups forbidden: comes with permissions (two groups: 68.two-groups)",
+	70: "another coordinator takes over: several brokers (one that comes back: 70.*)",
 	93: "produce through another broker: several brokers",
-	94: "group offsets of the deleted topic: comes with groups",
 }
 
-// traps are the traps of section 5 that concern the APIs of one node without groups, with the cases that cover those
+// traps are the traps of section 5 that concern the APIs of one node, with the cases that cover those
 // without rows of their own; reasons for the others stand in trapsElsewhere.
 var traps = map[int]string{
 	1: "", 3: "", 4: "", 5: "", 7: "", 8: "", 9: "", 10: "", 11: "", 13: "", 14: "", 15: "", 16: "", 17: "", 18: "",
 	20: "", 21: "", 22: "", 23: "", 24: "", 25: "", 26: "", 29: "", 31: "", 32: "", 33: "", 34: "", 35: "", 36: "", 37: "",
 	39: "", 40: "", 41: "", 42: "", 43: "", 45: "", 46: "", 47: "",
+	2: "", 6: "", 27: "", 28: "", 38: "", 44: "",
 	19: "59.gap, 44.middle: gaps and batches that contain the offset",
 }
 
 // trapsElsewhere are the other traps, with the reason.
 var trapsElsewhere = map[int]string{
-	2: "groups", 6: "groups", 27: "groups", 28: "groups", 38: "groups", 44: "groups (static membership)",
 	30: "transactions", 12: "several brokers: the hint of another leader",
 }
 
 // wanted are the case numbers that the suite has to account for.
 func wanted() []int {
 	var out []int
-	for n := 1; n <= 60; n++ {
+	for n := 1; n <= 74; n++ {
 		out = append(out, n)
 	}
 	return append(out, 92, 93, 94, 95, 96, 97, 98)
@@ -110,7 +115,7 @@ func TestMissingNumbers(t *testing.T) {
 // hostile are the inputs of spec/security.md 13.3 without a row of their own.
 var hostile = map[int]string{
 	79: "5.limit", 80: "12.idle", 81: "14.surplus", 85: "comes with tokens", 86: "comes with client certificates",
-	88: "4.produce, 4.fetch, 4.metadata: closed, as Kafka (2.v99 for ApiVersions)", 90: "every topic has a namespace: the default one",
+	88: "4.produce, 4.fetch, 4.metadata: closed, as Kafka (2.v99 for ApiVersions)", 89: "92.transactional", 90: "every topic has a namespace: the default one",
 	91: "comes with the native protocol", 92: "comes with permissions", 93: "36.partition", 94: "27.magic-1",
 	95: "26.*, 27.codec", 96: "28.gzip, 28.zstd", 100: "37.produce",
 }

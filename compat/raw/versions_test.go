@@ -16,7 +16,7 @@ import (
 // span is a version range.
 type span struct{ min, max int16 }
 
-// kafkaRanges are the ranges that Kafka 4.3 advertises (spec/kafka.md 2.1) for the APIs of one node without groups.
+// kafkaRanges are the ranges that Kafka 4.3 advertises (spec/kafka.md 2.1) for the APIs of one node with classic groups.
 var kafkaRanges = map[kmsg.Key]span{
 	kmsg.Produce: {0, 13}, kmsg.Fetch: {4, 18}, kmsg.ListOffsets: {1, 11}, kmsg.Metadata: {0, 13},
 	kmsg.SASLHandshake: {0, 1}, kmsg.ApiVersions: {0, 4}, kmsg.CreateTopics: {2, 7}, kmsg.DeleteTopics: {1, 6},
@@ -24,6 +24,9 @@ var kafkaRanges = map[kmsg.Key]span{
 	kmsg.DescribeConfigs: {1, 4}, kmsg.AlterConfigs: {0, 2}, kmsg.DescribeLogDirs: {1, 5}, kmsg.SASLAuthenticate: {0, 2},
 	kmsg.CreatePartitions: {0, 3}, kmsg.IncrementalAlterConfigs: {0, 1}, kmsg.DescribeCluster: {0, 2},
 	kmsg.DescribeProducers: {0, 0}, kmsg.DescribeTopicPartitions: {0, 0},
+	kmsg.OffsetCommit: {2, 10}, kmsg.OffsetFetch: {1, 10}, kmsg.FindCoordinator: {0, 6}, kmsg.JoinGroup: {0, 9},
+	kmsg.Heartbeat: {0, 4}, kmsg.LeaveGroup: {0, 5}, kmsg.SyncGroup: {0, 5}, kmsg.DescribeGroups: {0, 6},
+	kmsg.ListGroups: {0, 5}, kmsg.DeleteGroups: {0, 2}, kmsg.OffsetDelete: {0, 0},
 }
 
 // oldClientRanges are the versions below Kafka 4's minimum that kafka-go and other fixed-version clients send (2.2).
@@ -49,7 +52,7 @@ var _ = register(
 	Case{ID: "T39.authenticate-2", What: "ApiVersions: SaslAuthenticate range", Want: "0-2"},
 	Case{
 		ID: "T41.group-protocol", What: "ApiVersions: ConsumerGroupHeartbeat (68) and ConsumerGroupDescribe (69)", Want: "absent",
-		WantKafka: "0-1, 0-1", Why: "this release serves no groups, and nothing is advertised that is not honoured",
+		WantKafka: "0-1, 0-1", Why: "this release serves classic groups only, and nothing is advertised that is not honoured",
 	},
 )
 

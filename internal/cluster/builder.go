@@ -15,14 +15,15 @@ type Builder struct {
 	base  *Image
 	m     *Image
 
-	ownNamespaces bool // m.namespaces is not shared with base
+	ownNamespaces bool            // m.namespaces is not shared with base
+	ownQuotas     map[string]bool // tenants whose quotas are not shared with base; nil while m.quotas itself is
 }
 
 // NewBuilder starts from base, which stays as it is.
 func NewBuilder(base *Image) *Builder {
 	return &Builder{owner: new(owner), base: base, m: &Image{
 		version: base.version, clusterID: base.clusterID,
-		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces,
+		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces, quotas: base.quotas,
 		byName: base.byName, byID: base.byID, partitions: base.partitions,
 		deleted: base.deleted, nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
 		defaults: base.defaults,

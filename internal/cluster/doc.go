@@ -3,8 +3,8 @@
 //
 // # Image
 //
-// An Image is one version of the metadata: nodes, tenants, namespaces, topics with their partitions and configurations. It never
-// changes after Build; whoever holds one may read it without a lock for as long as it likes. Versions share what did not change
+// An Image is one version of the metadata: nodes, tenants, namespaces, client quotas, topics with their partitions and configurations. It
+// never changes after Build; whoever holds one may read it without a lock for as long as it likes. Versions share what did not change
 // (see index.go), so that creating one topic among ten thousand copies a few kilobytes, and Diff visits only what differs.
 //
 // # Commands

@@ -12,9 +12,10 @@ import (
 type Image struct {
 	version    uint64
 	clusterID  string
-	nodes      []Node       // by Broker
-	tenants    []*Tenant    // by Name
-	namespaces []*Namespace // by (Tenant, Name)
+	nodes      []Node          // by Broker
+	tenants    []*Tenant       // by Name
+	namespaces []*Namespace    // by (Tenant, Name)
+	quotas     []*TenantQuotas // by tenant; none is empty
 	byName     index
 	byID       index
 	partitions int // over all topics

@@ -104,7 +104,7 @@ const (
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "felixctl", Short: "Work with the topics of a Felix server", Version: Version,
+		Use: "felixctl", Short: "Work with the topics and consumer groups of a Felix server", Version: Version,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
@@ -131,7 +131,7 @@ func (a *app) root() *cobra.Command {
 		f.Lookup("token").DefValue = ""
 	}
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp)))
-	root.AddCommand(a.topicCommand(), a.produceCommand(), a.consumeCommand(), a.versionCommand())
+	root.AddCommand(a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand(), a.versionCommand())
 	return root
 }
 

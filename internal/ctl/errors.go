@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -38,6 +39,10 @@ func usageErrorf(format string, args ...any) error {
 
 func missingErrorf(format string, args ...any) error {
 	return &statusError{status: exitMissing, err: fmt.Errorf(format, args...)}
+}
+
+func refusedErrorf(format string, args ...any) error {
+	return &statusError{status: exitRefused, err: fmt.Errorf(format, args...)}
 }
 
 func unreachableErrorf(format string, args ...any) error {
@@ -81,7 +86,7 @@ func statusOf(err error) int {
 }
 
 func missing(e *kerr.Error) bool {
-	return errors.Is(e, kerr.UnknownTopicOrPartition) || errors.Is(e, kerr.UnknownTopicID)
+	return errors.Is(e, kerr.UnknownTopicOrPartition) || errors.Is(e, kerr.UnknownTopicID) || errors.Is(e, kerr.GroupIDNotFound)
 }
 
 // refusal is what a server said no to, with its own sentence where it gave one, and what to do about it.
@@ -98,6 +103,10 @@ func refusal(what string, err error, message string) error {
 		text = fmt.Sprintf("%s (%s)", text, k.Message)
 	} else if text == "" {
 		text = err.Error()
+		var shards *kadm.ShardErrors
+		if errors.As(err, &shards) && len(shards.Errs) > 0 {
+			text = shards.Errs[0].Err.Error() // how the request was split among nodes says nothing to a person
+		}
 	}
 	if advice := adviceFor(err); advice != "" {
 		text += ": " + advice
@@ -120,7 +129,13 @@ func adviceFor(err error) string {
 		return "the server asks for no login of this kind: leave out --tenant and --token, or name another listener with --brokers"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "check --tenant and --token"
-	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+	case errors.Is(err, kerr.GroupIDNotFound):
+		return "see felixctl group list"
+	case errors.Is(err, kerr.NonEmptyGroup), errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.StaleMemberEpoch):
+		return "the group has members: stop them first"
+	case errors.Is(err, kerr.GroupSubscribedToTopic):
+		return "members of the group read the topic: stop them first"
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed):
 		return "the login has no right to it"
 	case errors.Is(err, kerr.MessageTooLarge):
 		return "raise the topic's max.message.bytes (felixctl topic config NAME --set max.message.bytes=N)"

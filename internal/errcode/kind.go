@@ -64,8 +64,32 @@ const (
 	NotCoordinator
 	CoordinatorLoading
 	CoordinatorNotAvailable
+	OffsetMetadataTooLarge
+	IllegalGeneration
+	InconsistentGroupProtocol
+	InvalidGroupID
+	UnknownMember
+	InvalidSessionTimeout
+	RebalanceInProgress
+	InvalidCommitOffsetSize
+	NonEmptyGroup
+	GroupIDNotFound
+	MemberIDRequired
+	GroupMaxSizeReached
+	FencedInstanceID
+	GroupSubscribedToTopic
 	ResourceNotFound
 	SecurityDisabled
+	LogDirNotFound
+	ReassignmentInProgress
+	DelegationTokensDisabled
+	DelegationTokenNotAllowed
+	PreferredLeaderNotAvailable
+	EligibleLeadersNotAvailable
+	ElectionNotNeeded
+	NoReassignmentInProgress
+	DuplicateResource
+	InvalidUpdateVersion
 	ThrottlingQuotaExceeded
 	Draining
 	kindCount
@@ -138,8 +162,32 @@ var table = [kindCount]Row{
 	NotCoordinator:               {"not_coordinator", 16, true},
 	CoordinatorLoading:           {"coordinator_loading", 14, true},
 	CoordinatorNotAvailable:      {"coordinator_not_available", 15, true},
+	OffsetMetadataTooLarge:       {"offset_metadata_too_large", 12, false},
+	IllegalGeneration:            {"illegal_generation", 22, false},
+	InconsistentGroupProtocol:    {"inconsistent_group_protocol", 23, false},
+	InvalidGroupID:               {"invalid_group_id", 24, false},
+	UnknownMember:                {"unknown_member", 25, false},
+	InvalidSessionTimeout:        {"invalid_session_timeout", 26, false},
+	RebalanceInProgress:          {"rebalance_in_progress", 27, false},
+	InvalidCommitOffsetSize:      {"invalid_commit_offset_size", 28, false},
+	NonEmptyGroup:                {"non_empty_group", 68, false},
+	GroupIDNotFound:              {"group_id_not_found", 69, false},
+	MemberIDRequired:             {"member_id_required", 79, false},
+	GroupMaxSizeReached:          {"group_max_size_reached", 81, false},
+	FencedInstanceID:             {"fenced_instance_id", 82, false},
+	GroupSubscribedToTopic:       {"group_subscribed_to_topic", 86, false},
 	ResourceNotFound:             {"resource_not_found", 91, false},
 	SecurityDisabled:             {"security_disabled", 54, false},
+	LogDirNotFound:               {"log_dir_not_found", 57, false},
+	ReassignmentInProgress:       {"reassignment_in_progress", 60, false},
+	DelegationTokensDisabled:     {"delegation_tokens_disabled", 61, false},
+	DelegationTokenNotAllowed:    {"delegation_token_not_allowed", 64, false},
+	PreferredLeaderNotAvailable:  {"preferred_leader_not_available", 80, true},
+	EligibleLeadersNotAvailable:  {"eligible_leaders_not_available", 83, true},
+	ElectionNotNeeded:            {"election_not_needed", 84, true},
+	NoReassignmentInProgress:     {"no_reassignment_in_progress", 85, false},
+	DuplicateResource:            {"duplicate_resource", 92, false},
+	InvalidUpdateVersion:         {"invalid_update_version", 95, false},
 	ThrottlingQuotaExceeded:      {"throttling_quota_exceeded", 89, true},
 	Draining:                     {"draining", 6, true},
 }

@@ -26,15 +26,26 @@ const (
 // serverTLS builds the TLS configuration of the client listeners: the configured certificate, or else a generated one whose
 // authority lies in <data-dir>/dev/ca.pem. hosts are the names and addresses that a generated certificate answers to.
 func serverTLS(c *Config, hosts []string, now time.Time) (*tls.Config, error) {
-	certFile, keyFile := c.TLS.CertFile, c.TLS.KeyFile
-	if certFile == "" {
-		dev := developmentCert{dir: filepath.Join(c.DataDir, "dev")}
-		if err := dev.ensure(hosts, now); err != nil {
+	certFile, keyFile := certificatePaths(c)
+	if c.TLS.CertFile == "" {
+		if err := developmentCertOf(c).ensure(hosts, now); err != nil {
 			return nil, fmt.Errorf("generate a certificate: %w", err)
 		}
-		certFile, keyFile = dev.cert(), dev.key()
 	}
 	return configureTLS(c, certFile, keyFile)
+}
+
+// certificatePaths are the files of the certificate that the client listeners show.
+func certificatePaths(c *Config) (certFile, keyFile string) {
+	if c.TLS.CertFile != "" {
+		return c.TLS.CertFile, c.TLS.KeyFile
+	}
+	dev := developmentCertOf(c)
+	return dev.cert(), dev.key()
+}
+
+func developmentCertOf(c *Config) developmentCert {
+	return developmentCert{dir: filepath.Join(c.DataDir, "dev")}
 }
 
 // checkCertificates looks at the files of the configured certificate, if the node will serve one, and writes nothing.

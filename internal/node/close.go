@@ -39,6 +39,7 @@ func (n *Node) close(ctx context.Context, hurry <-chan struct{}) error {
 	budget := n.config.ShutdownDrain
 	deadline := time.Now().Add(budget)
 	n.logger.Info("draining", zap.Duration("budget", budget))
+	n.closeGroups(ctx)
 	forced := n.drainKafka(ctx, hurry, budget-budget/closeShare)
 
 	rest, cancel := context.WithTimeout(ctx, max(time.Until(deadline), minCloseTime))
@@ -187,6 +188,7 @@ func (n *Node) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), minCloseTime)
 	defer cancel()
 	var failed error
+	n.closeGroups(ctx)
 	if n.kafka != nil {
 		failed = n.kafka.Close(ctx)
 	}

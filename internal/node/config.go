@@ -27,6 +27,7 @@ type Config struct {
 	ShutdownDrain        time.Duration
 
 	Kafka   KafkaConfig
+	Groups  GroupsConfig
 	TLS     TLSConfig
 	Quotas  broker.PublishQuotas
 	Storage StorageConfig

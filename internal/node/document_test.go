@@ -23,6 +23,7 @@ func settingsMarkdown() string {
 	}{
 		{"Process", processSettings()},
 		{"Kafka listener", kafkaSettings()},
+		{"Kafka groups", groupSettings()},
 		{"TLS", tlsSettings()},
 		{"Publish quotas", quotaSettings()},
 		{"Storage", storageSettings()},

@@ -17,6 +17,7 @@ type metrics struct {
 	drainMillis  prometheus.Gauge
 	drainForced  *prometheus.CounterVec
 	startSeconds prometheus.Gauge
+	certificate  *certificateMetrics
 }
 
 // Subsystems that a drain can have to cut off; the closed set of felix_drain_forced_total's label.
@@ -29,6 +30,7 @@ const (
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
+		certificate: newCertificateMetrics(r),
 		ready: f.NewGauge(prometheus.GaugeOpts{
 			Name: "felix_ready_state", Help: "1 while the node is in rotation, 0 before it serves and once it drains.",
 		}),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/kafkaproto"
 	"github.com/felixlog/felix/log"
@@ -37,7 +38,9 @@ type Node struct {
 	shared     *log.Shared
 	pool       *buf.Pool
 	broker     *broker.Broker
-	kafka      *kafkaproto.Server // nil when the listener is off
+	kafka      *kafkaproto.Server  // nil when the listener is off
+	groups     *groups.Coordinator // nil when the listener is off
+	stopGroups context.CancelFunc  // ends what tells it of images
 
 	clean bool // the previous stop was clean
 	addrs Addresses
@@ -61,7 +64,7 @@ type Options struct {
 // Open starts a node and returns once it serves: the listeners answer, every shard found on disk was opened or refused, and the ready
 // file is written. ctx bounds the start; cancelling it gives up and closes what was opened. The configuration must come from Load.
 //
-// The order is: certificates looked at, lock, listeners bound (not yet answering), journal, controller, registration, broker, listeners answering. Binding
+// The order is: certificates looked at, lock, listeners bound (not yet answering), journal, controller, registration, broker, coordinator of groups, listeners answering. Binding
 // first costs nothing and lets a client's first connection wait in the backlog instead of being refused.
 func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
@@ -203,6 +206,9 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 		return err
 	}
 	if ln != nil {
+		if err := n.openGroups(ctx, opts.Now); err != nil {
+			return err
+		}
 		if err := n.serveKafka(ln, opts.Now); err != nil {
 			return err
 		}

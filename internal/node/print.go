@@ -77,7 +77,7 @@ func (l *Loaded) printed(s setting) (string, error) {
 	}
 	// Through the YAML encoder, so that a text with a colon or a number-like name is quoted where it must be.
 	var v any = text
-	if s.Kind == "bool" || s.Kind == "n" || s.Kind == "ms" || s.Kind == "s" {
+	if s.Kind == "bool" || s.Kind == "n" || s.Kind == "ms" || s.Kind == "s" || s.Kind == "min" {
 		return text, nil
 	}
 	out, err := yaml.Marshal(v)

@@ -14,7 +14,7 @@ type setting struct {
 	Key     string // name in the file; a dot is a nested mapping. "" means that the file may not hold it
 	Env     string // "" means that the environment may not hold it
 	Flag    string // "" means that no flag sets it
-	Kind    string // addr, path, text, enum, bool, n, bytes, ms, s, list
+	Kind    string // addr, path, text, enum, bool, n, bytes, ms, s, min, list
 	Default string // as set would read it
 	Profile string // value in the single-node profile, where that differs from Default
 	Doc     string
@@ -45,7 +45,7 @@ const (
 
 // settings is the table. Its order is the order of docs/configuration.md and of --print-config.
 func settings() []setting {
-	return slices.Concat(processSettings(), kafkaSettings(), tlsSettings(), quotaSettings(), storageSettings())
+	return slices.Concat(processSettings(), kafkaSettings(), groupSettings(), tlsSettings(), quotaSettings(), storageSettings())
 }
 
 func processSettings() []setting {

@@ -78,6 +78,10 @@ func (l *Loaded) validateKafka() []error {
 	if err := validateAdvertise(k); err != nil {
 		errs = append(errs, err)
 	}
+	if g := &l.Config.Groups; g.MaxSessionTimeout < g.MinSessionTimeout {
+		refuse("kafka.group_max_session_timeout_ms (%d) is below kafka.group_min_session_timeout_ms (%d): no member could join",
+			g.MaxSessionTimeout.Milliseconds(), g.MinSessionTimeout.Milliseconds())
+	}
 	both := l.isExplicit("kafka.max_connections") && l.isExplicit("kafka.max_connections_per_ip")
 	if both && k.MaxConnections > 0 && k.MaxConnectionsPerIP > k.MaxConnections {
 		refuse("kafka.max_connections_per_ip (%d) is larger than kafka.max_connections (%d): it would never apply",

@@ -57,7 +57,7 @@ func hasEntries(dir string) (bool, error) {
 	return len(names) > 0, errors.Join(err, d.Close())
 }
 
-// register makes the configured tenants and announces this node. It returns the node's number.
+// register makes the configured tenants, announces this node and makes the topics of the server's own. It returns the node's number.
 func (n *Node) register(ctx context.Context) (ids.BrokerID, error) {
 	if err := n.ensureTenants(ctx); err != nil {
 		return ids.NoBroker, err
@@ -70,7 +70,7 @@ func (n *Node) register(ctx context.Context) (ids.BrokerID, error) {
 	if err != nil {
 		return ids.NoBroker, fmt.Errorf("register the node: %w", err)
 	}
-	return res.Node.Broker, nil
+	return res.Node.Broker, n.ensureGroupsTopic(ctx)
 }
 
 // propose has a command applied, and folds a refusal of the whole into the error.
@@ -203,7 +203,7 @@ func (n *Node) newShared(now func() time.Time) *log.Shared {
 func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	k := &n.config.Kafka
 	opts := kafkaproto.Options{
-		Broker: n.broker, Pool: n.pool, Logger: n.parts, Registerer: n.registry,
+		Broker: n.broker, Pool: n.pool, Logger: n.parts, Registerer: n.registry, Groups: n.groups,
 		DefaultNamespace: k.DefaultNamespace, AutoCreate: k.AutoCreateTopics,
 		MaxConnections:           orUnlimited(k.MaxConnections, math.MaxInt32),
 		MaxConnectionsPerAddress: orUnlimited(k.MaxConnectionsPerIP, -1),
@@ -221,7 +221,7 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		opts.Anonymous = &kafkaproto.Caller{Tenant: k.AnonymousTenant, Principal: "anonymous"}
 	}
 	if k.TLS {
-		conf, err := n.kafkaTLS(now())
+		conf, err := n.kafkaTLS(now)
 		if err != nil {
 			return err
 		}
@@ -240,12 +240,19 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	return nil
 }
 
-func (n *Node) kafkaTLS(now time.Time) (*tls.Config, error) {
+func (n *Node) kafkaTLS(now func() time.Time) (*tls.Config, error) {
 	addr := n.config.Kafka.Advertise
 	if addr == "" {
 		addr = n.addrs.Kafka
 	}
-	return serverTLS(&n.config, certificateHosts(addr), now)
+	conf, err := serverTLS(&n.config, certificateHosts(addr), now())
+	if err != nil {
+		return nil, err
+	}
+	files := &certificateFiles{logger: n.logger, now: now, metrics: n.metrics.certificate}
+	files.certFile, files.keyFile = certificatePaths(&n.config)
+	files.watch(conf)
+	return conf, nil
 }
 
 // orUnlimited turns a setting's 0, which is "unlimited", into what an option says for that.

@@ -1,10 +1,11 @@
 // Package agent is the line protocol between the client suite and the programs that each drive one Kafka client library: rdkafka1
-// and rdkafka2 (two librdkafka of different age, which cannot be linked into one binary) and the Java agent, which writes the same
-// JSON from Java. It is a module of its own, without dependencies, so that each program's module stays as small as its client.
+// and rdkafka2 (two librdkafka of different age, which cannot be linked into one binary), sarama and kafkago, and the agents of Java,
+// Python and Node, which write the same JSON from their languages. It is a module of its own, without dependencies, so that each
+// program's module stays as small as its client.
 //
 // The driver writes one JSON Request a line to the program's standard input; the program answers each with one JSON Response a
-// line on standard output, in order, and ends when its input ends. One operation, load, also writes Event lines of its own
-// between its start and its stop; every line says which of the two it is by the field that it fills.
+// line on standard output, in order, and ends when its input ends. Three operations, tail, load and member, also write Event lines
+// between their start and their stop; every line says which of the two it is by the field that it fills.
 //
 // Byte strings are base64, so null and empty stay apart: null is a JSON null, empty is "".
 //

@@ -11,7 +11,26 @@ const (
 	OpWatermarks = "watermarks" // first and next offset of Partition
 	OpTail       = "tail"       // wait at the end of Assign and send an Event for every record that arrives, until OpStop
 	OpLoad       = "load"       // produce until OpStop, and send an Event with every acknowledged record
-	OpStop       = "stop"       // end the running tail or load; its Response follows
+	OpMember     = "member"     // be a member of Group until OpStop, which leaves it: Events for records and changes of ownership
+	OpStop       = "stop"       // end the running tail, load or member; its Response follows
+)
+
+// Operations of a client's admin side. A library that lacks one answers with Unsupported.
+const (
+	OpDelete      = "delete"       // delete Topic
+	OpAlter       = "alter"        // set Topic's Config
+	OpConfigs     = "configs"      // Topic's configs, in Values
+	OpGroups      = "groups"       // all groups, in Groups
+	OpDescribe    = "describe"     // Group.ID alone, in Groups, with its members
+	OpDeleteGroup = "delete-group" // delete Group.ID
+	OpReset       = "reset"        // set the committed offset of the empty Group.ID to From in each partition of Assign
+	OpCommitted   = "committed"    // the committed offset of Group.ID in each partition of Assign, -1 for none, in Offsets
+)
+
+// Assignors by the names that all clients share.
+const (
+	Range             = "range"
+	CooperativeSticky = "cooperative-sticky"
 )
 
 // FromBeginning is a Request.From that means the first offset a partition holds.
@@ -48,6 +67,7 @@ type Request struct {
 	Records    []Record          `json:"records,omitempty"`
 	Config     map[string]string `json:"config,omitempty"`
 	Load       *Load             `json:"load,omitempty"`
+	Group      *Group            `json:"group,omitempty"`
 	TimeoutMS  int64             `json:"timeout_ms,omitempty"` // of the whole operation; 0 is 60 s
 }
 
@@ -59,6 +79,26 @@ type Load struct {
 	Size        int     `json:"size"`         // bytes a value
 	MaxInFlight int     `json:"max_inflight"` // records that may wait for their answer
 	First       []int64 `json:"first"`        // next sequence of each partition; its length is the number of partitions
+}
+
+// Group says which group an operation is about, and how a member behaves in it. A member starts at the committed offset, or at the
+// beginning of a partition that has none.
+type Group struct {
+	ID       string `json:"id"`
+	Instance string `json:"instance,omitempty"` // makes a static member
+	Assignor string `json:"assignor,omitempty"` // empty leaves the library its default
+	// Commit makes the member commit what it has sent as Events, after each poll and before it gives partitions up. Without it the
+	// library's own settings hold: most commit every few seconds and when they leave.
+	Commit bool `json:"commit,omitempty"`
+	// SessionMS is the session timeout; a heartbeat is sent ten times in it. 0 leaves the library its defaults.
+	SessionMS int `json:"session_ms,omitempty"`
+}
+
+// GroupInfo is a group as a client's admin side shows it.
+type GroupInfo struct {
+	ID      string   `json:"id"`
+	State   string   `json:"state,omitempty"`   // as the library spells it
+	Members []string `json:"members,omitempty"` // client ids
 }
 
 // Metadata is what a client learned about the cluster.
@@ -100,16 +140,28 @@ type Response struct {
 	Offsets  []int64            `json:"offsets,omitempty"`
 	Next     []int64            `json:"next,omitempty"`    // load: the next sequence of each partition
 	Metrics  map[string]float64 `json:"metrics,omitempty"` // Java: client metrics that a case asks for
-	Values   map[string]string  `json:"values,omitempty"`  // Java: named results of an admin case
+	Values   map[string]string  `json:"values,omitempty"`  // configs, or, of Java, named results of an admin case
+	Groups   []GroupInfo        `json:"groups,omitempty"`
+	// Unsupported says that the library cannot do what was asked; Error is set too.
+	Unsupported bool `json:"unsupported,omitempty"`
 }
 
-// Event is what a running tail or load tells meanwhile. Exactly one field is set.
+// Event is what a running tail, load or member tells meanwhile. Exactly one field is set, besides At.
 type Event struct {
+	At     int64   `json:"at,omitempty"`     // member: when it happened, microseconds since 1970: events of several members in one order
+	Owned  *Owned  `json:"owned,omitempty"`  // member: what it owns has changed
 	Ready  bool    `json:"ready,omitempty"`  // tail: positioned at the end
-	Record *Record `json:"record,omitempty"` // tail: a record arrived
+	Record *Record `json:"record,omitempty"` // tail, member: a record arrived
 	Acks   []Ack   `json:"acks,omitempty"`   // load: records that were acknowledged, in the order of their answers
 	Failed string  `json:"failed,omitempty"` // load: a record was given up by the client, with the error; or a client error
 	Code   int     `json:"code,omitempty"`   // with Failed: Kafka's error number where the library gave one
+}
+
+// Owned is a change of what a group member owns: partitions that it got, or gave up. Both are empty when an assignment left it as it
+// was, or without any.
+type Owned struct {
+	Assigned []int32 `json:"assigned,omitempty"`
+	Revoked  []int32 `json:"revoked,omitempty"`
 }
 
 // Ack says that a record was acknowledged, and where the broker put it. Offset is -1 when the answer had none.

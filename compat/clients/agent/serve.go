@@ -41,6 +41,18 @@ type Library interface {
 	Load(ctx context.Context, req Request, emit func(Event)) ([]int64, error)
 }
 
+// GroupLibrary is a Library with consumer groups and an admin side.
+type GroupLibrary interface {
+	// Member joins req.Group for req.Topic and emits, by way of an Owner, changes of ownership and records, until ctx ends; it then
+	// leaves the group.
+	Member(ctx context.Context, req Request, emit func(Event)) error
+	// Admin does one of the admin operations, or returns ErrUnsupported.
+	Admin(ctx context.Context, req Request) (Response, error)
+}
+
+// ErrUnsupported is the answer of a library that has no such call.
+var ErrUnsupported = errors.New("the library has no such call")
+
 // CodedError is an error with the number of a Kafka error code.
 type CodedError struct {
 	Code int
@@ -53,14 +65,14 @@ func (e *CodedError) Error() string { return e.Err.Error() }
 // Unwrap returns the library's own error.
 func (e *CodedError) Unwrap() error { return e.Err }
 
-// Serve answers requests from r on w until r ends. A stop is only meaningful while a tail or load runs; elsewhere it is answered
-// with an error.
+// Serve answers requests from r on w until r ends. A stop is only meaningful while a tail, load or member runs; elsewhere it is
+// answered with an error.
 func Serve(r io.Reader, w io.Writer, lib Library) error {
 	var (
 		mu       sync.Mutex // guards enc: events come from the running operation, responses from this loop
 		enc      = json.NewEncoder(w)
 		requests = json.NewDecoder(r)
-		running  func() // ends the running tail or load
+		running  func() // ends the running tail, load or member
 		wg       sync.WaitGroup
 	)
 	write := func(v any) {
@@ -82,7 +94,7 @@ func Serve(r io.Reader, w io.Writer, lib Library) error {
 			return fmt.Errorf("read request: %w", err)
 		}
 		switch req.Op {
-		case OpTail, OpLoad:
+		case OpTail, OpLoad, OpMember:
 			ctx, cancel := context.WithCancel(context.Background())
 			running = cancel
 			wg.Go(func() { write(stream(ctx, lib, req, func(e Event) { write(e) })) })
@@ -100,10 +112,17 @@ func Serve(r io.Reader, w io.Writer, lib Library) error {
 	}
 }
 
-// stream runs one tail or load to its end.
+// stream runs one tail, load or member to its end.
 func stream(ctx context.Context, lib Library, req Request, emit func(Event)) Response {
-	if req.Op == OpTail {
+	switch req.Op {
+	case OpTail:
 		return respond(Response{}, lib.Tail(ctx, req, emit))
+	case OpMember:
+		groups, ok := lib.(GroupLibrary)
+		if !ok || req.Group == nil {
+			return respond(Response{}, ErrUnsupported)
+		}
+		return respond(Response{}, groups.Member(ctx, req, emit))
 	}
 	next, err := lib.Load(ctx, req, emit)
 	return respond(Response{Next: next}, err)
@@ -138,6 +157,15 @@ func answer(lib Library, req Request) Response {
 		var first, next int64
 		first, next, err = lib.Watermarks(ctx, req)
 		res.Offsets = []int64{first, next}
+	case OpDelete, OpAlter, OpConfigs, OpGroups, OpDescribe, OpDeleteGroup, OpReset, OpCommitted:
+		groups, ok := lib.(GroupLibrary)
+		if !ok {
+			return respond(res, ErrUnsupported)
+		}
+		if req.Group == nil {
+			req.Group = &Group{}
+		}
+		res, err = groups.Admin(ctx, req)
 	default:
 		err = fmt.Errorf("unknown operation %q", req.Op)
 	}
@@ -150,6 +178,7 @@ func respond(res Response, err error) Response {
 		return res
 	}
 	res.Error = err.Error()
+	res.Unsupported = errors.Is(err, ErrUnsupported)
 	var coded *CodedError
 	if errors.As(err, &coded) {
 		res.Code = coded.Code

@@ -19,6 +19,15 @@ type Features struct {
 	NoOffsets    bool // the client does not report where its records went
 	TextOnly     bool // keys and values of one line each, without tabs
 	NoCreate     bool // no admin client
+	NoTail       bool // cannot wait at the end of a partition that is assigned by hand
+	NoGroups     bool // no member of groups in this suite
+	GroupsOnly   bool // reads as a member of a group only
+	HeaderMap    bool // headers of one name stand together, where the first of them is
+	EmptyIsNull  bool // what it reads as empty it gives out as null
+	NoNullHeader bool // refuses to write a header without a value
+	NoEmptyPair  bool // refuses to write a record with neither key nor value
+	FutureIsEnd  bool // a lookup of a time after the last record gives the end offset, not "none"
+	Xerial       bool // snappy in the framing of the Java library
 }
 
 // Client is one client under test. Its methods must be called from one goroutine at a time.
@@ -31,6 +40,7 @@ type Client struct {
 	lines  chan []byte   // closed at the end of the client's output
 	closed chan struct{} // closed by Close: nobody reads lines any more
 	wg     sync.WaitGroup
+	kill   func() error // ends the client's process at once; nil for a client in this process
 	end    func() error // waits for the client to be gone; says how it ended
 	stderr string       // file with what the client logged, empty for one in this process
 	broken error        // an answer was given up: what comes next could belong to either operation
@@ -90,6 +100,7 @@ func Local(ctx context.Context, name string, lib agent.Library, f Features) (*Cl
 type CallError struct {
 	Client, Op, Text string
 	Code             int
+	Unsupported      bool // the library has no such call
 }
 
 // Error names client and operation before the client's words.
@@ -147,7 +158,7 @@ func (c *Client) await(ctx context.Context, op string, emit func(agent.Event)) (
 		}
 		if res.Done {
 			if res.Error != "" {
-				return res, &CallError{Client: c.Name, Op: op, Text: res.Error, Code: res.Code}
+				return res, &CallError{Client: c.Name, Op: op, Text: res.Error, Code: res.Code, Unsupported: res.Unsupported}
 			}
 			return res, nil
 		}
@@ -176,6 +187,21 @@ func (c *Client) Log() string {
 		return err.Error()
 	}
 	return string(b[max(0, len(b)-4096):])
+}
+
+// Kill ends the client's process at once, as a crash does: nothing is committed, left or said. Close must still be called, and
+// returns nil.
+func (c *Client) Kill() error {
+	if c.kill == nil {
+		return fmt.Errorf("%s runs in this process", c.Name)
+	}
+	err := c.kill()
+	end := c.end
+	c.end = func() error {
+		_ = end() // says that it was killed
+		return nil
+	}
+	return err
 }
 
 // Close ends the client and waits until it is gone.

@@ -26,7 +26,7 @@ var _ agent.Library = franz{}
 
 // Franz serves franz-go.
 func Franz(ctx context.Context) (*Client, error) {
-	return Local(ctx, "franz-go", franz{}, Features{})
+	return Local(ctx, "franz-go", franz{}, Features{FutureIsEnd: true})
 }
 
 // goModRequirement finds franz-go's version in the module file; a test binary carries no build information.

@@ -25,7 +25,12 @@ func Rdkafka2(ctx context.Context) (*Client, error) {
 // Java starts the agent over Apache Kafka's Java clients.
 func Java(ctx context.Context) (*Client, error) {
 	// Refused fetch sessions are only logged, at info: case 48 looks for them.
-	return start(ctx, "java", "java", append(JVMFlags(), "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.FetchSessionHandler=info", "-Xmx512m", "-cp", JavaClasspath(), "io.felixlog.compat.Agent")...)
+	c, err := start(ctx, "java", "java", append(JVMFlags(), "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients.FetchSessionHandler=info", "-Xmx512m", "-cp", JavaClasspath(), "io.felixlog.compat.Agent")...)
+	if err != nil {
+		return nil, err
+	}
+	c.Features = Features{Xerial: true}
+	return c, nil
 }
 
 // JVMFlags keep a short-lived JVM small and quick to start.
@@ -67,5 +72,10 @@ func start(ctx context.Context, name, program string, args ...string) (*Client, 
 		defer timer.Stop()
 		return cmd.Wait()
 	}
-	return open(ctx, name, in, out, end, logFile.Name())
+	c, err := open(ctx, name, in, out, end, logFile.Name())
+	if err != nil {
+		return nil, err
+	}
+	c.kill = cmd.Process.Kill
+	return c, nil
 }

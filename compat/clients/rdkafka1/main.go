@@ -1,6 +1,6 @@
 // Command rdkafka1 drives the librdkafka inside confluent-kafka-go v1.9.2 (librdkafka 1.9.2, the age of Debian's and of many
-// frozen deployments) by the line protocol of package agent. rdkafka2 is the same program over a current librdkafka; its client.go
-// and consumer.go are generated from these by `go generate`, so that both do the same.
+// frozen deployments) by the line protocol of package agent. rdkafka2 is the same program over a current librdkafka; its client.go,
+// consumer.go and member.go are generated from these by `go generate`, so that both do the same.
 package main
 
 import (

@@ -37,7 +37,7 @@ public final class Agent {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             JsonNode request = JSON.readTree(line);
             String op = request.path("op").asText();
-            if (op.equals("tail") || op.equals("load")) {
+            if (op.equals("tail") || op.equals("load") || op.equals("member")) {
                 AtomicBoolean stop = new AtomicBoolean();
                 stopping = stop;
                 running = new Thread(() -> write(respond(request, op, stop)), op);
@@ -83,6 +83,8 @@ public final class Agent {
             case "watermarks" -> Records.watermarks(request, response);
             case "tail" -> Records.tail(request, stop, this::write);
             case "load" -> Load.run(request, stop, response, this::write);
+            case "member" -> Members.run(request, stop, this::write);
+            case "delete", "alter", "configs", "groups", "describe", "delete-group", "reset", "committed" -> Members.admin(op, request, response);
             case "java.admin" -> Admin.round(request, response);
             case "java.bulk" -> Cases.bulk(request, response);
             case "java.split" -> Cases.split(request, response);

@@ -90,7 +90,7 @@ final class Records {
         }
     }
 
-    private static ObjectNode node(ConsumerRecord<byte[], byte[]> r) {
+    static ObjectNode node(ConsumerRecord<byte[], byte[]> r) {
         ObjectNode node = Agent.JSON.createObjectNode();
         node.put("partition", r.partition()).put("offset", r.offset()).put("timestamp", r.timestamp());
         node.put("key", r.key()).put("value", r.value());
