@@ -130,8 +130,10 @@ func TestAllOffsetsAreSorted(t *testing.T) {
 	h := newHarness(t)
 	ch := make(chan outcome, 1)
 	h.c.Commit(&CommitRequest{Key: testKey, Generation: -1, RetentionMs: -1, Offsets: []OffsetCommit{
-		{Topic: topicB, Partition: 1, Offset: 4, LeaderEpoch: 2, Metadata: "m"}, {Topic: topicA, Partition: 10, Offset: 3, LeaderEpoch: -1},
-		{Topic: topicA, Partition: 2, Offset: 2, LeaderEpoch: -1}, {Topic: topicB, Partition: 0, Offset: 1, LeaderEpoch: -1},
+		{Topic: topicB, Partition: 1, Offset: 4, LeaderEpoch: 2, Metadata: "m"},
+		{Topic: topicA, Partition: 10, Offset: 3, LeaderEpoch: -1},
+		{Topic: topicA, Partition: 2, Offset: 2, LeaderEpoch: -1},
+		{Topic: topicB, Partition: 0, Offset: 1, LeaderEpoch: -1},
 	}}, func(err error, each []error) { ch <- outcome{err, each} })
 	wantErr(t, receive(t, ch).err, nil)
 	for range 2 {
@@ -143,8 +145,10 @@ func TestAllOffsetsAreSorted(t *testing.T) {
 			got = append(got, o)
 		}
 		want := []CommittedOffset{
-			{Topic: topicA, Partition: 2, Offset: 2, LeaderEpoch: -1}, {Topic: topicA, Partition: 10, Offset: 3, LeaderEpoch: -1},
-			{Topic: topicB, Partition: 0, Offset: 1, LeaderEpoch: -1}, {Topic: topicB, Partition: 1, Offset: 4, LeaderEpoch: 2, Metadata: "m"},
+			{Topic: topicA, Partition: 2, Offset: 2, LeaderEpoch: -1},
+			{Topic: topicA, Partition: 10, Offset: 3, LeaderEpoch: -1},
+			{Topic: topicB, Partition: 0, Offset: 1, LeaderEpoch: -1},
+			{Topic: topicB, Partition: 1, Offset: 4, LeaderEpoch: 2, Metadata: "m"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("offsets: %s", diff)

@@ -75,8 +75,10 @@ func TestRecordBytes(t *testing.T) {
 
 func TestOffsetValue(t *testing.T) {
 	for _, want := range []offset{
-		{at: 0, leaderEpoch: -1}, {at: 1 << 60, committedAt: 1_700_000_000_000, leaderEpoch: 9},
-		{at: -1, leaderEpoch: 0, extra: &offsetExtra{metadata: "x", expiresAt: -1}}, {at: 5, extra: &offsetExtra{expiresAt: 77}},
+		{at: 0, leaderEpoch: -1},
+		{at: 1 << 60, committedAt: 1_700_000_000_000, leaderEpoch: 9},
+		{at: -1, leaderEpoch: 0, extra: &offsetExtra{metadata: "x", expiresAt: -1}},
+		{at: 5, extra: &offsetExtra{expiresAt: 77}},
 	} {
 		b := appendOffsetValue(nil, &want)
 		got, err := parseOffsetValue(b)

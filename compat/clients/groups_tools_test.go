@@ -66,7 +66,9 @@ func TestCase71GroupTools(t *testing.T) {
 		n += fetches.NumRecords()
 	}
 	var failed error
-	consumer.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: 7}}}, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) { failed = err })
+	consumer.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{topic: {0: {Epoch: -1, Offset: 7}}}, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
+		failed = err
+	})
 	if failed != nil {
 		t.Fatal(failed)
 	}

@@ -69,7 +69,8 @@ func TestCase64GroupSync(t *testing.T) {
 		wrong(func(r *kmsg.SyncGroupRequest) { r.MemberID = "nobody" }),
 		wrong(func(r *kmsg.SyncGroupRequest) { r.Generation-- }),
 		wrong(func(r *kmsg.SyncGroupRequest) { r.Generation++ }),
-		wrong(func(r *kmsg.SyncGroupRequest) { r.Group = "" })))
+		wrong(func(r *kmsg.SyncGroupRequest) { r.Group = "" }),
+	))
 	m.beginSync(nil)
 	got := "not held"
 	if m.silent() {
@@ -97,7 +98,8 @@ func TestCase64GroupSync(t *testing.T) {
 	expect(t, "64.sync-protocol", names(
 		wrong(func(r *kmsg.SyncGroupRequest) { r.ProtocolType = &other }),
 		wrong(func(r *kmsg.SyncGroupRequest) { r.Protocol = &other }),
-		wrong(func(r *kmsg.SyncGroupRequest) { r.ProtocolType, r.Protocol = nil, nil })))
+		wrong(func(r *kmsg.SyncGroupRequest) { r.ProtocolType, r.Protocol = nil, nil }),
+	))
 
 	leader.beginJoin()
 	c.awaitState(leader.group, "PreparingRebalance", 3)

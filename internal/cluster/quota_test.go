@@ -13,9 +13,14 @@ var anyone, everyoneElse = QuotaName{}, QuotaName{Kind: QuotaDefault}
 // TestQuotaPrecedence takes the entities away one after the other, the strongest first: the next one in Kafka's order decides.
 func TestQuotaPrecedence(t *testing.T) {
 	order := [][2]QuotaName{
-		{named("u"), named("c")}, {named("u"), everyoneElse}, {named("u"), anyone},
-		{everyoneElse, named("c")}, {everyoneElse, everyoneElse}, {everyoneElse, anyone},
-		{anyone, named("c")}, {anyone, everyoneElse},
+		{named("u"), named("c")},
+		{named("u"), everyoneElse},
+		{named("u"), anyone},
+		{everyoneElse, named("c")},
+		{everyoneElse, everyoneElse},
+		{everyoneElse, anyone},
+		{anyone, named("c")},
+		{anyone, everyoneElse},
 	}
 	b := NewBuilder(NewImage(nil))
 	for i, e := range order {
