@@ -10,6 +10,9 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // TestOperatorAPIsAnswerEveryVersion sends an empty request of each API in each served version: the answer must decode and no
