@@ -115,7 +115,7 @@ func (c *Coordinator) Commit(r *CommitRequest, done func(err error, each []error
 }
 
 // commitLocked queues a commit. Unless it waits, the answer is given at once.
-func (s *shard) commitLocked(r *CommitRequest, done func(error, []error)) (waits bool, err error, each []error) { //nolint:revive // the error is one of two results of the same call
+func (s *shard) commitLocked(r *CommitRequest, done func(error, []error)) (waits bool, err error, each []error) { //nolint:revive,staticcheck // the error is one of two results of the same call
 	if err := s.usableLocked(); err != nil {
 		return false, err, nil
 	}
@@ -258,7 +258,7 @@ func (c *Coordinator) DeleteOffsets(k Key, list []TopicPartition, done func(err 
 	s.pump()
 }
 
-func (s *shard) deleteOffsetsLocked(k Key, list []TopicPartition, done func(error, []error)) (waits bool, err error, each []error) { //nolint:revive // as commitLocked
+func (s *shard) deleteOffsetsLocked(k Key, list []TopicPartition, done func(error, []error)) (waits bool, err error, each []error) { //nolint:revive,staticcheck // as commitLocked
 	if err := s.usableLocked(); err != nil {
 		return false, err, nil
 	}

@@ -120,6 +120,7 @@ func groupCode(k errcode.Kind, key, version int16) int16 {
 		case key >= 11 && key <= 14: // JoinGroup, Heartbeat, LeaveGroup, SyncGroup: who is in no group is no member
 			return errcode.UnknownMember.Kafka()
 		}
+	default:
 	}
 	return k.Kafka()
 }
