@@ -49,15 +49,6 @@ install_python() {
   "$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"
   touch "$venv/.installed"
 }
-install_node() {
-  apt nodejs node
-  apt npm npm
-  local modules=clients/node/node_modules
-  if stamped "$modules/.installed" clients/node/package-lock.json; then return; fi
-  # No package's install script is run: the LZ4 module falls back to JavaScript without its addon.
-  npm --prefix clients/node ci --ignore-scripts --no-audit --no-fund --silent
-  touch "$modules/.installed"
-}
 build_java_agent() {
   local classes=bin/java stamp=bin/java/.built
   if [ -e "$stamp" ] && [ -z "$(find clients/java -name '*.java' -newer "$stamp")" ]; then return; fi
@@ -71,5 +62,4 @@ build_rdkafka rdkafka2
 build_go sarama
 build_go kafkago
 install_python
-install_node
 build_java_agent

@@ -165,7 +165,7 @@ func (m *member) changes() int {
 func TestCase66Cooperative(t *testing.T) {
 	needsGroups(t)
 	var clients []*driver.Client
-	for _, name := range []string{"franz-go", "librdkafka 2", "java", "confluent-kafka", "kafka-python"} {
+	for _, name := range []string{"franz-go", "librdkafka 2", "java", "confluent-kafka"} {
 		clients = append(clients, client(t, name))
 	}
 	sideBySide(t, "66", clients, func(t *testing.T, c *driver.Client) {

@@ -134,9 +134,9 @@ func TestCase63GroupJoinRefusals(t *testing.T) {
 	expect(t, "63.no-group", name(do[*kmsg.JoinGroupResponse](m.client, m.joinRequest()).ErrorCode))
 
 	var codes []int16
-	for _, session := range []time.Duration{5999, 1_800_001, 6000, 1_800_000} {
+	for _, ms := range []int{5999, 1_800_001, 6000, 1_800_000} {
 		m := newMember(t, newGroup(t))
-		m.session = session * time.Millisecond
+		m.session = time.Duration(ms) * time.Millisecond
 		req := m.joinRequest()
 		req.Version = 3
 		codes = append(codes, do[*kmsg.JoinGroupResponse](m.client, req).ErrorCode)

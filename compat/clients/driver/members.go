@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/peer"
@@ -25,8 +26,12 @@ var All = []Opener{
 	{"confluent-kafka", ConfluentPython},
 	{"kafka-python", KafkaPython},
 	{"aiokafka", Aiokafka},
-	{"kafkajs", Kafkajs},
 	{"sarama", Sarama},
+}
+
+// Coming are clients whose agents exist and which the suite does not run yet.
+var Coming = []Opener{
+	{"kafkajs", Kafkajs},
 	{"kafka-go", KafkaGo},
 }
 
@@ -39,7 +44,7 @@ func Another(ctx context.Context, name string) (*Client, error) {
 		}
 		return start(ctx, name, program, serveFranz)
 	}
-	for _, o := range All {
+	for _, o := range slices.Concat(All, Coming) {
 		if o.Name == name {
 			return o.Open(ctx)
 		}
