@@ -117,11 +117,13 @@ func (library) Admin(_ context.Context, req agent.Request) (res agent.Response, 
 		}
 		err = admin.IncrementalAlterConfig(sarama.TopicResource, req.Topic, entries, false)
 	case agent.OpConfigs:
-		var entries []sarama.ConfigEntry
-		entries, err = admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: req.Topic})
+		var described []*sarama.ConfigResourceResult
+		described, err = admin.DescribeConfigs([]*sarama.ConfigResource{{Type: sarama.TopicResource, Name: req.Topic}}, sarama.DescribeConfigsOptions{})
 		res.Values = map[string]string{}
-		for _, e := range entries {
-			res.Values[e.Name] = e.Value
+		for _, resource := range described {
+			for _, e := range resource.Configs {
+				res.Values[e.Name] = e.Value
+			}
 		}
 	case agent.OpGroups:
 		var groups map[string]string

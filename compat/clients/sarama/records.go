@@ -203,7 +203,10 @@ func forward(ctx context.Context, pc sarama.PartitionConsumer, to chan<- *sarama
 			case <-ctx.Done():
 				return
 			}
-		case <-pc.Errors():
+		case err := <-pc.Errors():
+			if err != nil { // it goes on by itself
+				sarama.Logger.Println(err)
+			}
 		case <-ctx.Done():
 			return
 		}
