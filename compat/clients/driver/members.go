@@ -24,13 +24,13 @@ var All = []Opener{
 	{"librdkafka 2", Rdkafka2},
 	{"java", Java},
 	{"confluent-kafka", ConfluentPython},
-	{"kafka-python", KafkaPython},
 	{"aiokafka", Aiokafka},
 	{"sarama", Sarama},
 }
 
 // Coming are clients whose agents exist and which the suite does not run yet.
 var Coming = []Opener{
+	{"kafka-python", KafkaPython},
 	{"kafkajs", Kafkajs},
 	{"kafka-go", KafkaGo},
 }
