@@ -174,7 +174,7 @@ func (a *ahead) fill(parts []fetchPart) {
 	left := int(a.charge)
 	for i := range parts {
 		p := &parts[i]
-		if p.bytes == 0 || left <= 0 {
+		if p.bytes == 0 || p.maxBytes <= 0 || left <= 0 {
 			continue
 		}
 		from, n := len(a.chunks), 0

@@ -1,6 +1,6 @@
 // Package clients runs real Kafka clients against one server: kcat, franz-go, librdkafka 1.9 and 2.x through confluent-kafka-go,
-// Apache Kafka's own Java clients and tools, confluent-kafka, kafka-python and aiokafka of Python, kafkajs, sarama and kafka-go. PEER
-// chooses the server (package peer): Felix, Apache Kafka or an address.
+// Apache Kafka's own Java clients and tools, confluent-kafka and aiokafka of Python, and sarama. PEER chooses the server (package
+// peer): Felix, Apache Kafka or an address. Programs for kafka-python, kafkajs and kafka-go are there and not run yet (driver.Coming).
 //
 // Every test that stands for a case of spec/kafka.md section 6 carries its number (TestCase17…); a trap of section 5 that a case
 // guards is named in the comment. The outcome of each case and client goes into docs/kafka-clients.md when CLIENTS_DOCS=1: the
@@ -17,6 +17,6 @@
 //     none does, so a missing codec bit means that the client was talked out of compressing (trap 1).
 //   - One JVM serves all Java cases; the command-line tools are processes of their own, as users run them.
 //   - kafkajs consumes in groups only, and kafka-go's group Reader does not tell what it owns: see the programs in node and kafkago.
-//   - At a server that does not advertise JoinGroup the group tests skip, and so does what kafkajs reads.
+//   - A server that does not advertise JoinGroup fails the group tests.
 //   - Order of Java metrics, kcat's missing offsets and timestamps: see driver.Features.
 package clients

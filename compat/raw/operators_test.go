@@ -88,7 +88,7 @@ func TestCase99ACLs(t *testing.T) {
 func javaTool(t *testing.T, class string, args ...string) (text string, ok bool) {
 	t.Helper()
 	if found, _ := filepath.Glob(filepath.Join(peer.KafkaJars(), "kafka-tools-*.jar")); len(found) == 0 {
-		t.Skip("no Kafka jars: run compat/install.sh")
+		t.Fatal("no Kafka jars: run compat/install.sh")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
