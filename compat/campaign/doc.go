@@ -19,6 +19,16 @@
 // valid ones and 1 ms (medians over the rounds); none of its records may fail or be lost; the server's peak of resident memory stays
 // within its budget and the floor that docs/configuration.md gives. Latencies mean something only on a machine that does nothing else.
 //
+// streams: a Kafka Streams word count runs while lines are written. Every round it is disturbed once: the application is closed or killed,
+// sometimes with its state lost, a second instance comes and goes, the server is killed or restarted. When all is processed and committed
+// no word may be counted too rarely, none again that was settled before the round, and none again at all when nothing was killed. Every
+// ten rounds the internal topics are checked (configurations, the changelog against the counts, the repartition topic purged) and a new
+// application begins, every other one with static members. See compat/streams.
+//
+// connect: two distributed Connect workers carry lines from files to files through topics. Every round something is disturbed: workers
+// stopped or killed, the server killed or restarted, connectors restarted, paused, or deleted and created. No line may be missing or out
+// of order, and none may come again when nothing was killed. See compat/connect.
+//
 // groups: ten consumer groups with up to five franz-go members each, some static, eager and cooperative assignors in turn, read what one
 // producer writes, and commit after each poll. In each round members join, leave, crash, are cut off for longer than a session and come
 // back, while the server is killed, sometimes again while it starts. An independent client asks for all committed offsets five times a
@@ -41,13 +51,13 @@
 // each target and the generation of the code that ran, a hash of its sources; the campaign adds the rows of the page up and prints the
 // totals. ARGS='-target-total M' skips what has M minutes of its present code. The seed only names the row: Go's fuzzer takes none.
 //
-// PEER=kafka runs kill and groups against Apache Kafka, without log verify and without a row, to try the campaign itself.
+// PEER=kafka runs kill, groups, streams and connect against Apache Kafka, without log verify and without a row, to try the campaign itself.
 //
 // Files: main.go (flags), load.go (producers), check.go (the checker, pure), read.go (feeding it from the server), kill.go, disk.go,
 // state.go (what survives an interruption), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
-// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); for fuzz: fuzz.go, generation.go,
-// fuzzledger.go (pure); for groups: groups.go, groupmember.go, churn.go (who comes and goes, pure), groupcheck.go (pure); for soak:
-// soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
+// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go and connect.go, whose work is
+// done by the packages beside this one; for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go,
+// churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have

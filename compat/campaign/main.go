@@ -57,8 +57,8 @@ const (
 func main() {
 	driver.MaybeServe()
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, groups, soak or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; soak: minutes; fuzz: minutes a target")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases, disturbances; soak: minutes; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -86,11 +86,13 @@ func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	kinds := map[string]func(context.Context, options) (verdict, error){
-		"kill": runKill, "disk": runDisk, "hostile": runHostile, "groups": runGroups, "soak": runSoak, "fuzz": runFuzz,
+		"kill": runKill, "disk": runDisk, "hostile": runHostile, "streams": runStreams, "connect": runConnect,
+		"groups": runGroups, "soak": runSoak, "fuzz": runFuzz,
 	}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, groups, soak or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak or fuzz, at least one round, and rates above 0\n",
+			o.kind, o.rounds)
 		return exitUsage
 	}
 	started := time.Now()
