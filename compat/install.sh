@@ -50,6 +50,15 @@ install_python() {
   "$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"
   touch "$venv/.installed"
 }
+# The lockfile names every package by its hash; none runs a script of its own when it is installed.
+install_node() {
+  local stamp=clients/node/node_modules/.installed
+  if stamped "$stamp" clients/node/package-lock.json; then return; fi
+  apt nodejs node
+  apt npm npm
+  npm ci --prefix clients/node --ignore-scripts --no-audit --no-fund --silent
+  touch "$stamp"
+}
 build_java() { # build_java CLASSES SOURCES: every Java file below SOURCES
   local classes=$1 sources=$2 stamp=$1/.built
   if [ -e "$stamp" ] && [ -z "$(find "$sources" -name '*.java' -newer "$stamp")" ]; then return; fi
@@ -63,6 +72,7 @@ build_rdkafka rdkafka2
 build_go sarama
 build_go kafkago
 install_python
+install_node
 build_java bin/java clients/java
 
 # --- streams: the word count of Kafka Streams ---
