@@ -121,7 +121,7 @@ bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmark
 	cd compat/bench && $(GO) run . $(ARGS)
 
 .PHONY: campaign
-campaign: build ## A long campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|fuzz N=200 SEED=1; soak, fuzz: N minutes.
+campaign: build ## A campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|fuzz N=200 SEED=1; soak, fuzz: N minutes.
 	$(if $(filter hostile fuzz,$(KIND)),,compat/install.sh)
 	cd compat && $(GO) run ./campaign -kind '$(KIND)' -n '$(N)' -seed '$(SEED)' $(ARGS)
 
