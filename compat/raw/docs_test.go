@@ -114,9 +114,11 @@ func TestMissingNumbers(t *testing.T) {
 
 // hostile are the inputs of spec/security.md 13.3 without a row of their own.
 var hostile = map[int]string{
-	79: "5.limit", 80: "12.idle", 81: "14.surplus", 85: "comes with tokens", 86: "comes with client certificates",
+	79: "5.limit", 80: "12.idle", 81: "14.surplus; by address: TestConnectionsOfOneAddressAreBounded of kafkaproto", 85: "9.password, 9.tenant; what tokens are refused for: TestS85TokensThatAreRefused of kafkaproto",
+	86: "TestS86CertificateOfAnother of kafkaproto",
 	88: "4.produce, 4.fetch, 4.metadata: closed, as Kafka (2.v99 for ApiVersions)", 89: "92.transactional", 90: "every topic has a namespace: the default one",
-	91: "comes with the native protocol", 92: "comes with permissions", 93: "36.partition", 94: "27.magic-1",
+	91: "no request of Kafka makes one: TestS91InMemoryStreams of kafkaproto", 92: "static logins have every right: TestS92WithoutTheRight of kafkaproto",
+	93: "36.partition", 94: "27.magic-1",
 	95: "26.*, 27.codec", 96: "28.gzip, 28.zstd", 100: "37.produce",
 }
 
