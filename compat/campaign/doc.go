@@ -32,12 +32,13 @@
 // groups: ten consumer groups with up to five franz-go members each, some static, eager and cooperative assignors in turn, read what one
 // producer writes, and commit after each poll. In each round members join, leave, crash, are cut off for longer than a session and come
 // back, while the server is killed, sometimes again while it starts. An independent client asks for all committed offsets five times a
-// second. Nothing acknowledged as committed, and nothing that was shown as committed, may go back; a commit below it may not be accepted;
-// no member may be told a generation below one that was known when it asked; every record comes to every group, and what is committed has
-// come. While the server is up, a partition of a group that has members may be without owner for a session timeout (6 s), a rebalance
-// timeout (6 s) and 3 s at most; the time counts from the last thing that the campaign did to the group, or from the server's start if that
-// is later. Each member takes a record and gets a commit acknowledged within 5 s more, and a member that leaves is gone by then: an error
-// alone is not enough. Every round ends only when all groups are at rest and have had all that the log holds.
+// second. Nothing acknowledged as committed, and nothing that was shown as committed, may go back; a commit below it may not be accepted,
+// and so not those that are sent in the name of members that are gone and of generations that are over; no member may be told a generation
+// below one that was known when it asked; every record comes to every group, and what is committed has come. While the server is up, a
+// partition of a group that has members may be without owner for a session timeout (6 s), a rebalance timeout (6 s) and 3 s at most; the
+// time counts from the last thing that the campaign did to the group, or from the server's start if that is later. Each member takes a
+// record and gets a commit acknowledged within 5 s more, and a member that leaves is gone by then: an error alone is not enough. Every
+// round ends only when all groups are at rest and have had all that the log holds.
 //
 // soak: a mixed load for N minutes in three lives of the server, between which it is stopped once and killed once: loads of four clients,
 // round trips of four others, members of groups of seven that join, leave and crash, topics and groups that come and go. Resident memory,
@@ -57,7 +58,8 @@
 // state.go (what survives an interruption), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
 // process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go and connect.go, whose work is
 // done by the packages beside this one; for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go,
-// churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
+// grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients
+// do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have
@@ -73,6 +75,7 @@
 //   - A member that crashes is a client whose connections are closed and whose new ones are refused: it can say nothing more, and the
 //     server sees what the death of a process shows.
 //   - A member that was cut off does not count as an owner, whatever it believes; what it says when it is back does.
+//   - A client whose connection is cut gives its partitions up by itself before it is back, so it sends no late commit: the campaign does.
 //   - A group reads each partition from its committed offset, so a record that is left out shows as a gap, without a list of all records.
 //   - Restarts hide leaks, so a soak judges within a life too, and lives are long.
 //   - Zeros that compress well are a bomb only where the server opens batches: a compacted topic. Elsewhere they are a valid batch.

@@ -54,6 +54,7 @@ type groupsTotals struct {
 	Commits     int64             `json:"commits"`
 	Refused     int64             `json:"refused"`
 	Lost        int64             `json:"lost"`
+	Late        int64             `json:"late"` // refused commits of members that were gone, and of generations that were over
 	Assignments int64             `json:"assignments"`
 	Fetches     int64             `json:"fetches"`
 	Clean       int               `json:"clean"`
@@ -65,10 +66,11 @@ type groupsTotals struct {
 func (t groupsTotals) String() string {
 	millis := func(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 	return fmt.Sprintf("%d kills (%d while starting), %d clean restarts, %d groups, members: %d joins, %d leaves, %d crashes, %d cut off for more than a session; "+
-		"%d assignments, %d acknowledged records, %d came to groups and %d again, %d commits acknowledged, %d refused, %d unanswered, committed offsets looked at %d times, "+
+		"%d assignments, %d acknowledged records, %d came to groups and %d again, %d commits acknowledged, %d refused, %d unanswered, "+
+		"%d late ones refused, committed offsets looked at %d times, "+
 		"longest without owner %v of %v, longest member without progress %v of %v, log verify %d clean %d to repair",
 		t.Kills, t.StartKills, t.CleanStops, groupCount, t.Churn[churnJoin], t.Churn[churnLeave], t.Churn[churnCrash], t.Churn[churnCut],
-		t.Assignments, t.Acks, t.Consumed, t.Repeated, t.Commits, t.Refused, t.Lost, t.Fetches,
+		t.Assignments, t.Acks, t.Consumed, t.Repeated, t.Commits, t.Refused, t.Lost, t.Late, t.Fetches,
 		millis(t.UnownedMS), unownedLimit, millis(t.SilenceMS), silentLimit, t.Clean, t.Repaired)
 }
 
@@ -290,6 +292,9 @@ func (g *groupsCampaign) round(ctx context.Context) error {
 		return err
 	}
 	rested := time.Since(churned)
+	if err := g.commitLate(g.stale()); err != nil {
+		return fmt.Errorf("after kill %d: %w", t.Kills, err)
+	}
 	g.ending = slices.DeleteFunc(g.ending, (*groupMember).ended)
 	if err := g.readAll(ctx); err != nil {
 		return fmt.Errorf("after kill %d: %w", t.Kills, err)
