@@ -18,8 +18,8 @@ const (
 	connectPipes = 2
 	connectLines = 2500 // a round and pipe
 	connectRate  = 600  // lines a second and pipe
-	// connectSettleLimit bounds the wait for workers that were disturbed: sessions of 6 s, a delay of 1 s, and the start of two JVMs.
-	connectSettleLimit = 2 * time.Minute
+	// connectSettleLimit bounds a round: sessions of 6 s, a delay of 1 s, and the start of two JVMs, which may be slow on a busy machine.
+	connectSettleLimit = 5 * time.Minute
 )
 
 // connectTotals are the counts of a connect campaign.
@@ -151,13 +151,15 @@ func (c *connectCampaign) disturbances() []disturbance {
 func (c *connectCampaign) round(ctx context.Context, number int) ([]string, error) {
 	random := rand.New(rand.NewPCG(c.o.seed, uint64(number)))
 	began := time.Now()
-	all := c.disturbances()
-	chosen := all[random.IntN(len(all))]
+	chosen, err := draw(c.o, random, c.disturbances())
+	if err != nil {
+		return nil, err
+	}
 	after := time.Duration(random.Int64N(int64(connectLines * time.Second / connectRate)))
 	where := fmt.Sprintf("round %d, %s", number, chosen.name)
 	settleCtx, cancel := context.WithTimeoutCause(ctx, connectSettleLimit, fmt.Errorf("not settled within %v", connectSettleLimit))
 	defer cancel()
-	err := during(func() error { return c.crew.Feed(settleCtx, connectLines, connectRate) }, func() error {
+	err = during(func() error { return c.crew.Feed(settleCtx, connectLines, connectRate) }, func() error {
 		if err := pause(ctx, after); err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ type options struct {
 	phase      time.Duration // measured part of a phase
 	steadyRate int           // records a second of the healthy producer
 	crowdRate  float64       // actions a second and connection
-	only       string        // the only kind of hostile frame; empty for all
+	only       string        // the only kind of hostile frame, or part of the names of disturbances; empty for all
 }
 
 // verdict is how a campaign ended.
@@ -72,7 +72,7 @@ func main() {
 	flag.DurationVar(&o.phase, "phase", 5*time.Second, "hostile: how long each phase is measured")
 	flag.IntVar(&o.steadyRate, "steady-rate", 500, "hostile: records a second of the healthy producer")
 	flag.Float64Var(&o.crowdRate, "crowd-rate", 2, "hostile: actions a second of each of the other connections")
-	flag.StringVar(&o.only, "only", "", "hostile: send only frames of this kind, to find what a kind costs")
+	flag.StringVar(&o.only, "only", "", "hostile: send only frames of this kind, to find what a kind costs; streams, connect: only disturbances with this in their name")
 	crowd := flag.String("crowd", "", "hostile: what the campaign starts itself with, as the other connections")
 	flag.Parse()
 	if *crowd != "" {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -21,8 +23,8 @@ const (
 	streamsRate       = 600  // lines a second, of five words
 	// streamsJobRounds is after how many rounds the application is judged as a whole and replaced by a new one.
 	streamsJobRounds = 10
-	// streamsSettleLimit bounds the wait for an application that was disturbed; 6 s of it are the session of a member that was killed.
-	streamsSettleLimit = 2 * time.Minute
+	// streamsSettleLimit bounds a round; 6 s of it are the session of a member that was killed, much more on a busy machine is the start of JVMs.
+	streamsSettleLimit = 5 * time.Minute
 )
 
 // streamsTotals are the counts of a streams campaign.
@@ -111,16 +113,20 @@ func (s *streamsCampaign) newJob(ctx context.Context, random *rand.Rand) error {
 		return err
 	}
 	static := random.IntN(2) == 0
+	// The longer the interval, the more a kill leaves uncommitted, and a clean close has to commit.
+	interval := []int{200, 1000, 3000}[random.IntN(3)]
 	for i := range s.apps {
 		// A changelog of short segments is compacted while it is written.
-		settings := []string{"changelog.segment.ms=3000", "changelog.min.cleanable.dirty.ratio=0.01"}
+		settings := []string{
+			"changelog.segment.ms=3000", "changelog.min.cleanable.dirty.ratio=0.01", fmt.Sprintf("commit.interval.ms=%d", interval),
+		}
 		if static {
 			settings = append(settings, fmt.Sprintf("group.instance.id=app-%d", i+1))
 		}
 		dir := filepath.Join(s.dir, fmt.Sprintf("%s-%d", s.job.ID, i+1))
 		s.apps[i] = streams.NewApp(s.job, streams.AppOptions{Dir: dir, Settings: settings})
 	}
-	fmt.Printf("%s: static members %v\n", s.job.ID, static)
+	fmt.Printf("%s: static members %v, commits every %d ms\n", s.job.ID, static, interval)
 	return s.apps[0].Start()
 }
 
@@ -129,6 +135,15 @@ type disturbance struct {
 	name  string
 	exact bool // nothing may be counted again after it
 	do    func(ctx context.Context, random *rand.Rand) error
+}
+
+// draw chooses a disturbance, of those that the options leave.
+func draw(o options, random *rand.Rand, all []disturbance) (disturbance, error) {
+	all = slices.DeleteFunc(all, func(d disturbance) bool { return !strings.Contains(d.name, o.only) })
+	if len(all) == 0 {
+		return disturbance{}, fmt.Errorf("no disturbance has %q in its name", o.only)
+	}
+	return all[random.IntN(len(all))], nil
 }
 
 func (s *streamsCampaign) disturbances() []disturbance {
@@ -203,14 +218,16 @@ func (s *streamsCampaign) round(ctx context.Context, number int) error {
 			return err
 		}
 	}
-	all := s.disturbances()
-	chosen := all[random.IntN(len(all))]
+	chosen, err := draw(s.o, random, s.disturbances())
+	if err != nil {
+		return err
+	}
 	lines := rand.New(rand.NewPCG(s.o.seed, uint64(number)<<32)) // drawn from beside the disturbance
 	after := time.Duration(random.Int64N(int64(streamsLines * time.Second / streamsRate)))
 	where := fmt.Sprintf("round %d, %s", number, chosen.name)
 	settleCtx, cancel := context.WithTimeoutCause(ctx, streamsSettleLimit, fmt.Errorf("not settled within %v", streamsSettleLimit))
 	defer cancel()
-	err := during(func() error { return s.job.Feed(settleCtx, lines, streamsLines, streamsRate) }, func() error {
+	err = during(func() error { return s.job.Feed(settleCtx, lines, streamsLines, streamsRate) }, func() error {
 		if err := pause(ctx, after); err != nil {
 			return err
 		}

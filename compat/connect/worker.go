@@ -85,6 +85,9 @@ func properties(settings map[string]string) []byte {
 // jvm is a command line that starts a class of Kafka Connect.
 func jvm(class string, args ...string) []string {
 	argv := append([]string{"java"}, driver.JVMFlags()...)
+	// Rebalances with their times are what is asked first of a worker that was slow.
+	argv = append(argv, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.connect.runtime.distributed=info")
 	argv = append(argv, "-Xmx256m", "-cp", filepath.Join(peer.KafkaJars(), "*"), class)
 	return append(argv, args...)
 }
