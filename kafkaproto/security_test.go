@@ -349,6 +349,11 @@ func TestS92WithoutTheRight(t *testing.T) {
 	if topics := c.ask(all).(*kmsg.MetadataResponse).Topics; len(topics) != 0 {
 		t.Errorf("listed: %+v", topics)
 	}
+	silent := produceRequestFor("there", 0, slices.Clone(oneRecord)) // case 21: with acks=0 there is no answer to refuse with
+	silent.Acks = 0
+	d := logIn("nothing")
+	d.send(silent)
+	d.wantClosed()
 	if got := fetched(logIn("all"), fetchRequestFor("there", 0)); got != "0:0" {
 		t.Errorf("the topic afterwards: %s", got)
 	}

@@ -29,9 +29,10 @@ const (
 func (b *bench) p8c(ctx context.Context) error {
 	groups := pick(b, 100, 10_000)
 	s := b.sub("P8c", "offsets", fmt.Sprintf("%d committed offsets (%d groups, %d partitions each, committed once): process start to the first "+
-		"OffsetFetch answered, of one group, and to those of %d groups; after a clean stop and after kill -9, with a warm cache.",
+		"OffsetFetch answered, of one group, and to those of %d groups, with the processor time until then; after a clean stop and after "+
+		"kill -9, with a warm cache.",
 		groups*offsetPartitions, groups, offsetPartitions, min(offsetSample, groups)),
-		"first s", "sample s", "first after kill s", "sample after kill s", "RSS MiB", "stored MiB")
+		"first s", "sample s", "CPU s", "first after kill s", "sample after kill s", "CPU after kill s", "RSS MiB", "stored MiB")
 	if s == nil {
 		return nil
 	}
@@ -211,5 +212,7 @@ func untilOffsets(ctx context.Context, srv *server.Server, groups int, suffix st
 	}
 	f["sample"+suffix+" s"] = time.Since(began).Seconds()
 	_ = conn.Close()
-	return srv.WaitReady(ctx)
+	used, err := procfs.CPU(srv.PID)
+	f["CPU"+suffix+" s"] = used.Seconds()
+	return errors.Join(err, srv.WaitReady(ctx))
 }

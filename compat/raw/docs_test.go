@@ -39,18 +39,18 @@ var elsewhere = map[int]string{
 // outOfScope are numbers, or parts of them, that one broker with static credentials cannot show.
 var outOfScope = map[int]string{
 	13: "a token that expires: static credentials do not; comes with tokens",
-	21: "refusal by permission: a static credential has every right in its tenant; comes with permissions (the refusal itself: 21.partition)",
+	21: "refusal by permission: static logins have every right: TestS92WithoutTheRight of kafkaproto (the refusal itself: 21.partition)",
 	22: "leader killed right after the answer: several brokers",
 	23: "no majority: several brokers (min.insync.replicas on one: 23.min-isr)",
 	34: "leader change between two sends: several brokers (restarts and snapshots: 34.*)",
-	36: "foreign namespace: comes with permissions",
+	36: "foreign namespace: static logins have every right: TestS92WithoutTheRight of kafkaproto",
 	38: "produce to a follower: several brokers",
 	46: "record appended but not committed: a quorum of several brokers",
 	53: "leader moves during consumption: several brokers",
 	54: "OffsetForLeaderEpoch on a follower: several brokers",
-	55: "unreadable topic: comes with permissions",
+	55: "unreadable topic: static logins have every right: TestMetadataRights of kafkaproto",
 	57: "all brokers asked: several brokers (one view of one broker: 57.same)",
-	68: "one of two groups forbidden: comes with permissions (two groups: 68.two-groups)",
+	68: "one of two groups forbidden: static logins have every right: TestOffsetFetchOfSeveralGroups of kafkaproto (two groups: 68.two-groups)",
 	70: "another coordinator takes over: several brokers (one that comes back: 70.*)",
 	93: "produce through another broker: several brokers",
 }
