@@ -23,7 +23,7 @@ const (
 	streamsRate       = 600  // lines a second, of five words
 	// streamsJobRounds is after how many rounds the application is judged as a whole and replaced by a new one.
 	streamsJobRounds = 10
-	// streamsSettleLimit bounds a round; 6 s of it are the session of a member that was killed, much more on a busy machine is the start of JVMs.
+	// streamsSettleLimit bounds a round: the session of a member that was killed is 6 s of it, and JVMs start slowly on a busy machine.
 	streamsSettleLimit = 5 * time.Minute
 )
 

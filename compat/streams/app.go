@@ -38,7 +38,8 @@ func (a *App) Start() error {
 	a.runs++
 	classpath := filepath.Join(peer.ModuleDir(), "bin", "streams") + ":" + filepath.Join(peer.KafkaJars(), "*")
 	argv := append([]string{"java"}, driver.JVMFlags()...)
-	argv = append(argv, "-Xmx192m", "-cp", classpath, "io.felixlog.compat.streams.WordCount", a.job.addr, a.job.lines(), a.job.counts(),
+	argv = append(argv, "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+		"-Xmx192m", "-cp", classpath, "io.felixlog.compat.streams.WordCount", a.job.addr, a.job.lines(), a.job.counts(),
 		"application.id="+a.job.ID, "state.dir="+a.stateDir())
 	var err error
 	a.child, err = peer.StartChild(a.logPath(a.runs), append(argv, a.o.Settings...)...)

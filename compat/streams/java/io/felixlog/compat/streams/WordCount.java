@@ -1,6 +1,7 @@
 package io.felixlog.compat.streams;
 
 import java.time.Duration;
+import java.time.LocalTime;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
@@ -65,7 +66,7 @@ public final class WordCount {
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.setStateListener((now, before) -> {
-            System.out.println("state " + now);
+            System.out.println(LocalTime.now() + " state " + now);
             if (now == KafkaStreams.State.ERROR) {
                 Runtime.getRuntime().halt(2);
             }
