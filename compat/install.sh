@@ -13,12 +13,13 @@ apt() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
 }
 
-# --- raw: kcat, Apache Kafka (broker and tools) ---
+# --- raw: kcat, Apache Kafka (broker, tools, Streams, Connect) ---
 apt kcat kcat
 apt default-jre-headless java
 apt maven mvn
 jars=.cache/kafka-4.3.1/lib
-if ! ls "$jars"/kafka-clients-4.3.1.jar "$jars"/kafka-tools-4.3.1.jar "$jars"/kafka_2.13-4.3.1.jar >/dev/null 2>&1; then
+needed=(kafka-clients kafka-tools kafka_2.13 kafka-streams connect-runtime connect-file)
+if ! (cd "$jars" && ls "${needed[@]/%/-4.3.1.jar}") >/dev/null 2>&1; then
   mvn -q -B -f peer/pom.xml dependency:copy-dependencies -DoutputDirectory="$PWD/$jars"
 fi
 
@@ -49,11 +50,20 @@ install_python() {
   "$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$requirements"
   touch "$venv/.installed"
 }
-build_java_agent() {
-  local classes=bin/java stamp=bin/java/.built
-  if [ -e "$stamp" ] && [ -z "$(find clients/java -name '*.java' -newer "$stamp")" ]; then return; fi
+# The lockfile names every package by its hash; none runs a script of its own when it is installed.
+install_node() {
+  local stamp=clients/node/node_modules/.installed
+  if stamped "$stamp" clients/node/package-lock.json; then return; fi
+  apt nodejs node
+  apt npm npm
+  npm ci --prefix clients/node --ignore-scripts --no-audit --no-fund --silent
+  touch "$stamp"
+}
+build_java() { # build_java CLASSES SOURCES: every Java file below SOURCES
+  local classes=$1 sources=$2 stamp=$1/.built
+  if [ -e "$stamp" ] && [ -z "$(find "$sources" -name '*.java' -newer "$stamp")" ]; then return; fi
   rm -rf "$classes" && mkdir -p "$classes"
-  javac --release 17 -cp "$jars/*" -d "$classes" clients/java/io/felixlog/compat/*.java
+  find "$sources" -name '*.java' -exec javac --release 17 -Xlint:all,-path,-classfile,-processing -cp "$jars/*" -d "$classes" {} +
   touch "$stamp"
 }
 mkdir -p bin
@@ -62,4 +72,8 @@ build_rdkafka rdkafka2
 build_go sarama
 build_go kafkago
 install_python
-build_java_agent
+install_node
+build_java bin/java clients/java
+
+# --- streams: the word count of Kafka Streams ---
+build_java bin/streams streams/java

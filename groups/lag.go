@@ -63,7 +63,8 @@ func (m *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectLag shows the lag of groups in the order of their names, so that the same ones are shown each time, until there are enough series.
+// collectLag shows the lag of groups in the order of their names, and of their topics, so that the same series are shown each time, until
+// there are enough. A group of which a part is shown counts as hidden too.
 func (m *collector) collectLag(ch chan<- prometheus.Metric, all []*entry) {
 	slices.SortFunc(all, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.key.Tenant, b.key.Tenant), cmp.Compare(a.key.Group, b.key.Group))
@@ -75,36 +76,50 @@ func (m *collector) collectLag(ch chan<- prometheus.Metric, all []*entry) {
 			hidden++
 			continue
 		}
-		lags := m.lags(img, e, left)
+		lags := m.lags(img, e)
+		if len(lags) > left {
+			lags = lags[:left]
+			hidden++
+		}
 		left -= len(lags)
-		for t, lag := range lags {
-			ch <- prometheus.MustNewConstMetric(m.lag, prometheus.GaugeValue, float64(lag), e.key.Tenant, e.key.Group, t.Namespace, t.Name)
+		for _, l := range lags {
+			ch <- prometheus.MustNewConstMetric(m.lag, prometheus.GaugeValue, float64(l.records), e.key.Tenant, e.key.Group, l.topic.Namespace, l.topic.Name)
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(m.hidden, prometheus.GaugeValue, float64(hidden))
 }
 
-// lags sums up how far one group is behind, by topic; at most limit topics.
-func (m *collector) lags(img *cluster.Image, e *entry, limit int) map[*cluster.Topic]int64 {
+// topicLag is how far a group is behind in one topic.
+type topicLag struct {
+	topic   *cluster.Topic
+	records int64
+}
+
+// lags sums up how far one group is behind, by topic, in the order of their names.
+func (m *collector) lags(img *cluster.Image, e *entry) []topicLag {
 	s := m.c.shardFor(e.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lags := map[*cluster.Topic]int64{}
 	if e.gone {
-		return lags
+		return nil
 	}
+	sums := map[*cluster.Topic]int64{}
 	for at, o := range e.offsets {
 		t := img.TopicByID(s.topics.id(at))
 		if t == nil {
 			continue
 		}
-		if _, ok := lags[t]; !ok && len(lags) >= limit {
-			continue
-		}
 		// The high watermark is published without a lock, so that asking for it here waits for nothing.
 		if hw, ok := m.c.opts.HighWatermark(t, at.partition()); ok {
-			lags[t] += max(int64(hw)-o.at, 0)
+			sums[t] += max(int64(hw)-o.at, 0)
 		}
 	}
+	lags := make([]topicLag, 0, len(sums))
+	for t, records := range sums {
+		lags = append(lags, topicLag{t, records})
+	}
+	slices.SortFunc(lags, func(a, b topicLag) int {
+		return cmp.Or(cmp.Compare(a.topic.Namespace, b.topic.Namespace), cmp.Compare(a.topic.Name, b.topic.Name))
+	})
 	return lags
 }

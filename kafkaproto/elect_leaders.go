@@ -15,7 +15,7 @@ import (
 //	2  flexible
 //
 // Rules: Kafka request rules 4.15. A partition that is led as asked for is ELECTION_NOT_NEEDED (84). Null for the topics means every
-// partition of the caller, and then those are not listed.
+// partition of the caller, and then those are not listed, while their topics are: without partitions, as Kafka has it.
 //
 // Different from Kafka: leaders are named by the controller alone, so that an election that would be needed is refused: 80 for the preferred
 // replica, 83 for an unclean one. Kafka's right is on the cluster; here it is stream.manage on each topic.
@@ -61,12 +61,12 @@ func handleElectLeaders(c *call) {
 	c.reply(resp)
 }
 
-// electAll answers for every partition that the caller may manage and that lacks the leader asked for.
+// electAll answers for every topic that the caller may manage, with those of its partitions that lack the leader asked for.
 func (c *call) electAll(kind int8, resp *kmsg.ElectLeadersResponse) {
 	view := c.srv.node.Image()
 	view.TopicsOf(c.caller().Tenant, func(t *cluster.Topic) bool {
 		out := kmsg.NewElectLeadersResponseTopic()
-		out.Topic = c.srv.names.join(t.Namespace, t.Name)
+		out.Topic, out.Partitions = c.srv.names.join(t.Namespace, t.Name), []kmsg.ElectLeadersResponseTopicPartition{}
 		if out.Topic == "" || !visible(t) || !c.caller().Allowed(broker.StreamManage, t.Namespace, t.Name) {
 			return true
 		}
@@ -75,9 +75,7 @@ func (c *call) electAll(kind int8, resp *kmsg.ElectLeadersResponse) {
 				out.Partitions = append(out.Partitions, c.elected(int32(p), err))
 			}
 		}
-		if len(out.Partitions) > 0 {
-			resp.Topics = append(resp.Topics, out)
-		}
+		resp.Topics = append(resp.Topics, out)
 		return true
 	})
 }

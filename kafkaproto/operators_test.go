@@ -143,8 +143,8 @@ func TestElectLeaders(t *testing.T) {
 	for _, tc := range []struct{ got, want string }{
 		{elect(c, 0, "a", "none"), "0 a 0:84 9:3 none 0:3 9:3"},
 		{elect(c, 1, "a"), "0 a 0:84 9:3"},
-		{elect(c, 0), "0 lost 0:80"},
-		{elect(c, 1), "0 lost 0:83"},
+		{elect(c, 0), "0 a lost 0:80 moved"},
+		{elect(c, 1), "0 a lost 0:83 moved"},
 		{elect(c, 7, "a"), "42"},
 	} {
 		if tc.got != tc.want {

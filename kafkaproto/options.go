@@ -28,6 +28,8 @@ type Options struct {
 	Anonymous *Caller
 	// TLSConfig makes every connection TLS; nil means plaintext.
 	TLSConfig *tls.Config
+	// BindCertificates has the certificate that a client shows be issued to the principal of its credential. TLSConfig must ask for one.
+	BindCertificates bool
 
 	// DefaultNamespace holds the topics whose names have no dot. Default "default".
 	DefaultNamespace string
@@ -105,6 +107,8 @@ func (o *Options) validate() error {
 		return errors.New("kafkaproto: no buffer pool")
 	case o.Verifier == nil && o.Anonymous == nil:
 		return errors.New("kafkaproto: neither a verifier nor an anonymous caller: nobody could connect")
+	case o.BindCertificates && (o.TLSConfig == nil || o.TLSConfig.ClientAuth != tls.RequireAndVerifyClientCert):
+		return errors.New("kafkaproto: credentials are bound to client certificates that nobody is asked for")
 	case o.MaxConnections < 0, o.AuthTimeout < 0, o.IdleTimeout < 0, o.FetchMaxWait < 0, o.CommitTimeout < 0,
 		o.FetchMaxBytes < 0, o.MaxFetchSessions < 0:
 		return errors.New("kafkaproto: negative option")

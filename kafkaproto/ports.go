@@ -23,7 +23,8 @@ type Identity struct {
 
 // Verifier checks SASL credentials. Implementations are safe for concurrent use.
 type Verifier interface {
-	// VerifyPlain checks the user name and password of SASL PLAIN. An error of kind AuthenticationFailed carries a reason
+	// VerifyPlain checks the user name and password of SASL PLAIN. The user name is the tenant of the credential: an identity of another
+	// one is refused. An error of kind AuthenticationFailed carries a reason
 	// that the client may read; for every other error the client gets a general sentence and the error goes to the log.
 	// Neither may contain the password.
 	VerifyPlain(ctx context.Context, user, password string) (Identity, error)

@@ -2,6 +2,7 @@ package kafkaproto
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"reflect"
 	"time"
@@ -121,6 +122,12 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if id.Caller.Tenant != user {
+		return 0, errcode.New(errcode.AuthenticationFailed, "the credential belongs to another tenant")
+	}
+	if err := c.checkCertificate(id.Caller.Principal); err != nil {
+		return 0, err
+	}
 	if c.sasl.done && (id.Caller.Tenant != c.caller.Tenant || id.Caller.Principal != c.caller.Principal) {
 		return 0, errcode.New(errcode.AuthenticationFailed, "the principal changed on a connection that was authenticated already")
 	}
@@ -133,6 +140,32 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	c.sasl.done, c.sasl.expires = true, id.Expires
 	return lifetime, nil
 }
+
+// checkCertificate has the client's certificate be issued to the principal of its credential, if certificates are bound: by the URI
+// felix:principal:<principal>, exactly, or by a DNS name or an address that the principal matches as a server's name would. On a
+// plaintext listener there is nothing to bind to. Source: security rules 6.2.
+func (c *conn) checkCertificate(principal string) error {
+	tc, ok := c.nc.(*tls.Conn)
+	if !ok || !c.srv.opts.BindCertificates {
+		return nil
+	}
+	certs := tc.ConnectionState().PeerCertificates // verified by the handshake
+	if len(certs) == 0 {
+		return errcode.New(errcode.AuthenticationFailed, "there is no client certificate, and credentials are bound to theirs")
+	}
+	for _, uri := range certs[0].URIs {
+		if uri.String() == principalURI+principal {
+			return nil
+		}
+	}
+	if principal != "" && certs[0].VerifyHostname(principal) == nil {
+		return nil
+	}
+	return errcode.New(errcode.AuthenticationFailed, "the client certificate was issued to somebody else")
+}
+
+// principalURI is what the URI of a certificate has before the principal.
+const principalURI = "felix:principal:"
 
 // authFailureText is what the client may read about err, which is logged and counted. It never names what was sent.
 func (c *conn) authFailureText(err error) string {

@@ -166,7 +166,7 @@ var tenantWalks = map[int16]tenantWalk{
 			req.Topics = []kmsg.ElectLeadersRequestTopic{{Topic: topic, Partitions: []int32{0}}}
 			return c.ask(req).(*kmsg.ElectLeadersResponse).Topics[0].Partitions[0].ErrorCode
 		}))
-	}, a: "0 84 84", b: "0 84 3"},
+	}, a: "2 84 84", b: "1 84 3"},
 	44: {ask: func(_ *tenantWorld, c *client) string {
 		return eachTopic(func(topic string) any {
 			req := kmsg.NewPtrIncrementalAlterConfigsRequest()

@@ -37,7 +37,7 @@ type bench struct {
 	run      *report.Run
 }
 
-// row is one of P1 to P8.
+// row is one of P1 to P8c.
 type row struct {
 	name string
 	run  func(*bench, context.Context) error
@@ -52,6 +52,8 @@ var rows = []row{
 	{"P6", (*bench).p6},
 	{"P7", (*bench).p7},
 	{"P8", (*bench).p8},
+	{"P8b", (*bench).p8b},
+	{"P8c", (*bench).p8c},
 }
 
 // runBench parses the flags and runs the rows asked for.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +13,18 @@ import (
 	"github.com/felixlog/felix/compat/bench/internal/server"
 )
 
-// TestMain lets the test binary play the client and the throw-away server, which the harness starts as processes of its own.
+// TestMain lets the test binary play the client, the throw-away server and a server that knows groups, which the harness starts as
+// processes of its own.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "load" || os.Args[1] == "null") {
 		main()
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		if err := serveFake(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	os.Exit(m.Run())

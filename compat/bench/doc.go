@@ -1,4 +1,4 @@
-// Command bench compares Felix with Apache Kafka on one machine: the rows P1 to P8 of the project's speed and memory figures.
+// Command bench compares Felix with Apache Kafka on one machine: the rows P1 to P8c of the project's speed and memory figures.
 //
 //	bench [flags]    run rows, write results/<time>.json and the tables of docs/benchmarks.md
 //	bench report     write the tables again from the results at hand

@@ -1,5 +1,6 @@
 // Command campaign runs the long, seeded checks of the server against real processes, and its fuzz targets: `make campaign KIND=kill
-// N=200 SEED=1`. It prints its progress and appends a row to docs/campaigns.md. kill and fuzz can be interrupted and taken up again.
+// N=200 SEED=1`. It prints its progress and appends a row to docs/campaigns.md. kill, groups and fuzz can be interrupted
+// and taken up again.
 //
 // kill: three idempotent acks=all producers of different libraries (franz-go, librdkafka 2, Java) write numbered records to a few
 // partitions; the server is killed with SIGKILL at a random moment and sometimes again while it starts; `felix log verify` must
@@ -18,16 +19,47 @@
 // valid ones and 1 ms (medians over the rounds); none of its records may fail or be lost; the server's peak of resident memory stays
 // within its budget and the floor that docs/configuration.md gives. Latencies mean something only on a machine that does nothing else.
 //
+// streams: a Kafka Streams word count runs while lines are written. Every round it is disturbed once: the application is closed or killed,
+// sometimes with its state lost, a second instance comes and goes, the server is killed or restarted. When all is processed and committed
+// no word may be counted too rarely, none again that was settled before the round, and none again at all when nothing was killed. Every
+// ten rounds the internal topics are checked (configurations, the changelog against the counts, the repartition topic purged) and a new
+// application begins, every other one with static members. See compat/streams.
+//
+// connect: two distributed Connect workers carry lines from files to files through topics. Every round something is disturbed: workers
+// stopped or killed, the server killed or restarted, connectors restarted, paused, or deleted and created. No line may be missing or out
+// of order, and none may come again when nothing was killed. See compat/connect.
+//
+// groups: ten consumer groups with up to five franz-go members each, some static, eager and cooperative assignors in turn, read what one
+// producer writes, and commit after each poll. In each round members join, leave, crash, are cut off for longer than a session and come
+// back, while the server is killed, sometimes again while it starts. An independent client asks for all committed offsets five times a
+// second. Nothing acknowledged as committed, and nothing that was shown as committed, may go back; a commit below it may not be accepted,
+// and so not those that are sent in the name of members that are gone and of generations that are over; no member may be told a generation
+// below one that was known when it asked; every record comes to every group, and what is committed has come. While the server is up, a
+// partition of a group that has members may be without owner for a session timeout (6 s), a rebalance timeout (6 s) and 3 s at most; the
+// time counts from the last thing that the campaign did to the group, or from the server's start if that is later. Each member takes a
+// record and gets a commit acknowledged within 5 s more, and a member that leaves is gone by then: an error alone is not enough. Every
+// round ends only when all groups are at rest and have had all that the log holds.
+//
+// soak: a mixed load for N minutes in three lives of the server, between which it is stopped once and killed once: loads of four clients,
+// round trips of four others, members of groups of seven that join, leave and crash, topics and groups that come and go. Resident memory,
+// heap, goroutines and descriptors are sampled every two seconds. Of each life the first 100 s (of a short one the first third) are
+// warm-up; of the rest, the median of the last third is compared with that of the first third, and that of each later life's last third
+// with the first life's: at most 1.15 times it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1 times and 25. Both thirds
+// must have had at least half of the load, and each client's members records in each life. The load's records must be there once and in
+// order, and a client may fail only when the server was down, or back for less than 20 s.
+//
 // fuzz: every fuzz target of the root module runs for N minutes, one after the other, on all cores. A row says time and executions of
 // each target and the generation of the code that ran, a hash of its sources; the campaign adds the rows of the page up and prints the
 // totals. ARGS='-target-total M' skips what has M minutes of its present code. The seed only names the row: Go's fuzzer takes none.
 //
-// PEER=kafka runs the kill campaign against Apache Kafka, without log verify and without a row, to try the campaign itself.
+// PEER=kafka runs kill, groups, streams and connect against Apache Kafka, without log verify and without a row, to try the campaign itself.
 //
 // Files: main.go (flags), load.go (producers), check.go (the checker, pure), read.go (feeding it from the server), kill.go, disk.go,
-// state.go (what survives an interruption of kill), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
-// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); for fuzz: fuzz.go, generation.go,
-// fuzzledger.go (pure).
+// state.go (what survives an interruption), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
+// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go and connect.go, whose work is
+// done by the packages beside this one; for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go,
+// grouptotals.go, grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go
+// (what the clients do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have
@@ -40,5 +72,11 @@
 //   - A server that died by itself is a violation even though the next step would have killed it.
 //   - The connections of the hostile campaign are a process of their own: their work and garbage would delay the producer in its own.
 //   - A crowd that did less than its share, or a phase without records, is a violation: it would make any server look good.
+//   - A member that crashes is a client whose connections are closed and whose new ones are refused: it can say nothing more, and the
+//     server sees what the death of a process shows.
+//   - A member that was cut off does not count as an owner, whatever it believes; what it says when it is back does.
+//   - A client whose connection is cut gives its partitions up by itself before it is back, so it sends no late commit: the campaign does.
+//   - A group reads each partition from its committed offset, so a record that is left out shows as a gap, without a list of all records.
+//   - Restarts hide leaks, so a soak judges within a life too, and lives are long.
 //   - Zeros that compress well are a bomb only where the server opens batches: a compacted topic. Elsewhere they are a valid batch.
 package main

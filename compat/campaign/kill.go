@@ -207,13 +207,11 @@ func (k *killCampaign) round(ctx context.Context) error {
 		return err
 	}
 	for random.Float64() < startKillShare && t.Kills < k.o.rounds {
-		killed, after, err := k.killWhileStarting(ctx, random)
+		after, err := k.killWhileStarting(ctx, random)
 		if err != nil {
 			return err
 		}
-		if killed {
-			during += fmt.Sprintf(", again after %v of starting", after)
-		}
+		during += fmt.Sprintf(", again after %v of starting", after)
 	}
 	began := time.Now()
 	startCtx, cancel := context.WithTimeout(ctx, startLimit)
@@ -242,7 +240,7 @@ func (k *killCampaign) round(ctx context.Context) error {
 
 // restartCleanly stops the server as an operator does, under load, and starts it again. What it left must need no repair.
 func (k *killCampaign) restartCleanly(ctx context.Context) error {
-	if err := k.stopCleanly(); err != nil {
+	if err := stopCleanly(k.server); err != nil {
 		return fmt.Errorf("clean stop: %w", err)
 	}
 	if k.o.verify && k.server.Kind() == peer.Felix {
@@ -261,8 +259,8 @@ func (k *killCampaign) restartCleanly(ctx context.Context) error {
 }
 
 // stopCleanly sends SIGTERM and waits. The peer's own Stop would give its directory up.
-func (k *killCampaign) stopCleanly() error {
-	pid := k.server.PID()
+func stopCleanly(server peer.Peer) error {
+	pid := server.PID()
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -273,7 +271,7 @@ func (k *killCampaign) stopCleanly() error {
 	for {
 		// The peer waits for its child, so a process that has ended is gone and no zombie.
 		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
-			return k.server.Kill9() // the peer forgets the process
+			return server.Kill9() // the peer forgets the process
 		}
 		select {
 		case <-tick.C:
@@ -293,29 +291,39 @@ func (k *killCampaign) count() {
 }
 
 // killWhileStarting starts the server and kills it a few milliseconds later, unless it is faster than that.
-func (k *killCampaign) killWhileStarting(ctx context.Context, random *rand.Rand) (bool, time.Duration, error) {
-	after := time.Millisecond + time.Duration(random.Int64N(int64(60*time.Millisecond)))
-	startCtx, cancel := context.WithTimeout(ctx, after)
-	defer cancel()
-	err := k.server.Restart(startCtx)
-	if ctx.Err() != nil {
-		return false, 0, context.Cause(ctx)
-	}
-	if err != nil && startCtx.Err() == nil {
-		return false, 0, fmt.Errorf("start: %w", err)
-	}
-	// Restart kills a server that is not ready when its time is over; one that made it is killed here, early in its life.
-	if err == nil {
-		if err := k.server.Kill9(); err != nil {
-			return false, 0, err
-		}
+func (k *killCampaign) killWhileStarting(ctx context.Context, random *rand.Rand) (time.Duration, error) {
+	after := startKillAfter(random)
+	if err := startAndKill(ctx, k.server, after); err != nil {
+		return 0, err
 	}
 	k.state.Totals.Kills++
 	k.state.Totals.StartKills++
 	if _, err := k.verify(ctx); err != nil {
-		return false, 0, err
+		return 0, err
 	}
-	return true, after.Round(time.Millisecond), nil
+	return after.Round(time.Millisecond), nil
+}
+
+// startKillAfter draws how long a start may take that is killed.
+func startKillAfter(random *rand.Rand) time.Duration {
+	return time.Millisecond + time.Duration(random.Int64N(int64(60*time.Millisecond)))
+}
+
+// startAndKill starts the server and kills it after a time, or when it is ready, early in its life.
+func startAndKill(ctx context.Context, server peer.Peer, after time.Duration) error {
+	startCtx, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
+	err := server.Restart(startCtx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		return server.Kill9()
+	}
+	if startCtx.Err() == nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	return nil // Restart kills a server that is not ready when its time is over
 }
 
 // verify asks `felix log verify` about the stopped directory. Apache Kafka, against which the campaign itself is tried, has none.

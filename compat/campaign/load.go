@@ -27,10 +27,15 @@ type load struct {
 	failures []string
 }
 
-// openFleet starts the client programs.
+// openFleet starts the client programs of the campaigns about the log.
 func openFleet(ctx context.Context) (*fleet, error) {
+	return openFleetOf(ctx, driver.Franz, driver.Rdkafka2, driver.Java)
+}
+
+// openFleetOf starts some client programs.
+func openFleetOf(ctx context.Context, openers ...func(context.Context) (*driver.Client, error)) (*fleet, error) {
 	f := &fleet{}
-	for _, open := range []func(context.Context) (*driver.Client, error){driver.Franz, driver.Rdkafka2, driver.Java} {
+	for _, open := range openers {
 		c, err := open(ctx)
 		if err != nil {
 			return nil, errors.Join(err, f.close())
@@ -72,6 +77,8 @@ func shortName(name string) string {
 		return "franz"
 	case "librdkafka 2":
 		return "rdkafka"
+	case "librdkafka 1":
+		return "rdkafka1"
 	default:
 		return name
 	}

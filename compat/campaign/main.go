@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/felixlog/felix/compat/clients/driver"
 	"github.com/felixlog/felix/compat/peer"
 )
 
@@ -36,7 +37,7 @@ type options struct {
 	phase      time.Duration // measured part of a phase
 	steadyRate int           // records a second of the healthy producer
 	crowdRate  float64       // actions a second and connection
-	only       string        // the only kind of hostile frame; empty for all
+	only       string        // the only kind of hostile frame, or part of the names of disturbances; empty for all
 }
 
 // verdict is how a campaign ended.
@@ -54,9 +55,10 @@ const (
 )
 
 func main() {
+	driver.MaybeServe()
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; fuzz: minutes a target")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases, disturbances; soak: minutes; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -70,7 +72,7 @@ func main() {
 	flag.DurationVar(&o.phase, "phase", 5*time.Second, "hostile: how long each phase is measured")
 	flag.IntVar(&o.steadyRate, "steady-rate", 500, "hostile: records a second of the healthy producer")
 	flag.Float64Var(&o.crowdRate, "crowd-rate", 2, "hostile: actions a second of each of the other connections")
-	flag.StringVar(&o.only, "only", "", "hostile: send only frames of this kind, to find what a kind costs")
+	flag.StringVar(&o.only, "only", "", "hostile: send only frames of this kind, to find what a kind costs; streams, connect: only disturbances with this in their name")
 	crowd := flag.String("crowd", "", "hostile: what the campaign starts itself with, as the other connections")
 	flag.Parse()
 	if *crowd != "" {
@@ -83,10 +85,14 @@ func main() {
 func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile, "fuzz": runFuzz}
+	kinds := map[string]func(context.Context, options) (verdict, error){
+		"kill": runKill, "disk": runDisk, "hostile": runHostile, "streams": runStreams, "connect": runConnect,
+		"groups": runGroups, "soak": runSoak, "fuzz": runFuzz,
+	}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak or fuzz, at least one round, and rates above 0\n",
+			o.kind, o.rounds)
 		return exitUsage
 	}
 	started := time.Now()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,14 +47,35 @@ type savedStream struct {
 
 // save writes the state after a completed round.
 func (s *state) save(dir string, c *checker) error {
+	s.Checkpoint, s.Next = c.saved()
+	return writeState(dir, s)
+}
+
+// saved is what an interrupted campaign keeps of a checker: how far each partition and each producer's records in it were checked.
+func (c *checker) saved() (map[int32]int64, []savedStream) {
 	c.mu.Lock()
-	s.Checkpoint = c.checkpoint
-	s.Next = nil
+	defer c.mu.Unlock()
+	var next []savedStream
 	for key, st := range c.streams {
-		s.Next = append(s.Next, savedStream{key.producer, key.partition, st.next})
+		next = append(next, savedStream{key.producer, key.partition, st.next})
 	}
-	b, err := json.MarshalIndent(s, "", " ")
-	c.mu.Unlock()
+	return maps.Clone(c.checkpoint), next
+}
+
+// restoredChecker goes on where a saved one was.
+func restoredChecker(checkpoint map[int32]int64, next []savedStream) *checker {
+	c := newChecker()
+	maps.Copy(c.checkpoint, checkpoint)
+	for _, n := range next {
+		st := c.streamLocked(streamKey{n.Producer, n.Partition})
+		st.next, st.acked = n.Next, n.Next
+	}
+	return c
+}
+
+// writeState replaces the state file.
+func writeState(dir string, v any) error {
+	b, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return err
 	}
@@ -64,29 +86,27 @@ func (s *state) save(dir string, c *checker) error {
 	return os.Rename(temporary, filepath.Join(dir, "state.json"))
 }
 
-// loadState returns the state of an interrupted campaign on the same commit, and its checker; nil if there is none.
-func loadState(dir, commit string) (*state, *checker, error) {
+// readState reads the state file into v; found is false if there is none.
+func readState(dir string, v any) (found bool, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, "state.json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil, nil
+		return false, nil
 	}
 	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return false, fmt.Errorf("%s: %w", dir, err)
+	}
+	return true, nil
+}
+
+// loadState returns the state of an interrupted campaign on the same commit, and its checker; nil if there is none.
+func loadState(dir, commit string) (*state, *checker, error) {
+	s := &state{}
+	found, err := readState(dir, s)
+	if err != nil || !found || s.Commit != commit {
 		return nil, nil, err
 	}
-	s := &state{}
-	if err := json.Unmarshal(b, s); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	if s.Commit != commit {
-		return nil, nil, nil
-	}
-	c := newChecker()
-	for p, offset := range s.Checkpoint {
-		c.checkpoint[p] = offset
-	}
-	for _, n := range s.Next {
-		st := c.streamLocked(streamKey{n.Producer, n.Partition})
-		st.next, st.acked = n.Next, n.Next
-	}
-	return s, c, nil
+	return s, restoredChecker(s.Checkpoint, s.Next), nil
 }

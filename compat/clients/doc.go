@@ -1,10 +1,10 @@
 // Package clients runs real Kafka clients against one server: kcat, franz-go, librdkafka 1.9 and 2.x through confluent-kafka-go,
-// Apache Kafka's own Java clients and tools, confluent-kafka and aiokafka of Python, and sarama. PEER chooses the server (package
-// peer): Felix, Apache Kafka or an address. Programs for kafka-python, kafkajs and kafka-go are there and not run yet (driver.Coming).
+// Apache Kafka's own Java clients and tools, confluent-kafka, kafka-python and aiokafka of Python, kafkajs, sarama and kafka-go. PEER
+// chooses the server (package peer): Felix, Apache Kafka or an address.
 //
 // Every test that stands for a case of spec/kafka.md section 6 carries its number (TestCase17…); a trap of section 5 that a case
-// guards is named in the comment. The outcome of each case and client goes into docs/kafka-clients.md when CLIENTS_DOCS=1: the
-// results of this peer are kept in results/<peer>.json and the page is written from the results of both peers.
+// guards is named in the comment. The outcome of each case and client is kept in results/<peer>.json when CLIENTS_DOCS=1; package
+// report writes the documents from the results of both peers. What a library cannot do is noted with the reason, not left out.
 //
 // The heart is the matrix (TestCase17CodecMatrix): every client writes in each of the five codecs, the stored batches are fetched
 // raw and must carry that codec's bits, and every client reads what every other wrote, byte for byte.

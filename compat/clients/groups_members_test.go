@@ -39,15 +39,11 @@ type member struct {
 func join(t *testing.T, c *driver.Client, topic string, g agent.Group) *member {
 	t.Helper()
 	m := &member{name: c.Name, client: c, owned: map[int32]bool{}, got: map[string]int{}}
-	stop, err := c.Stream(t.Context(), agent.Request{Op: agent.OpMember, Bootstrap: suite.addr, Topic: topic, Group: &g}, m.event)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.stop = sync.OnceValues(stop)
+	m.stop = stream(t, c, agent.Request{Op: agent.OpMember, Topic: topic, Group: &g}, m.event)
 	t.Cleanup(func() {
-		_, _ = m.stop() // a test that wants to know has asked before
+		_, err := m.stop() // a test that wants to know has asked before
 		if t.Failed() {
-			t.Logf("%s logged: %s", m.name, m.client.Log())
+			t.Logf("%s ended with %v and logged: %s", m.name, err, m.client.Log())
 		}
 	})
 	return m
@@ -245,7 +241,7 @@ func committedOffsets(t *testing.T, group, topic string, partitions int) []int64
 	return out
 }
 
-// needsGroups skips at a server without groups.
+// needsGroups fails at a server without groups.
 func needsGroups(t *testing.T) {
 	t.Helper()
 	if !served(t, kmsg.JoinGroup) {
@@ -253,9 +249,17 @@ func needsGroups(t *testing.T) {
 	}
 }
 
-// groupClients are the clients that can be members.
-func groupClients() []*driver.Client {
-	return slices.DeleteFunc(slices.Clone(suite.clients), func(c *driver.Client) bool { return c.Features.NoGroups })
+// able are the clients whose library has what a case asks for; lacks says why one has not.
+func able(number string, lacks func(driver.Features) string) []*driver.Client {
+	var clients []*driver.Client
+	for _, c := range suite.clients {
+		if why := lacks(c.Features); why != "" {
+			suite.results.Without(number, c.Name, why)
+			continue
+		}
+		clients = append(clients, c)
+	}
+	return clients
 }
 
 // sideBySide runs a case for several clients, a few at a time: most of it is waiting for timeouts.

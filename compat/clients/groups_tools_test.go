@@ -15,6 +15,7 @@ import (
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/clients/driver"
+	"github.com/felixlog/felix/compat/clients/report"
 )
 
 // groupsTool runs kafka-consumer-groups.sh and returns all that it printed: it reports refusals in its output, and not every one of
@@ -74,7 +75,7 @@ func TestCase71GroupTools(t *testing.T) {
 	}
 	step := func(name string, f func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
-			t.Cleanup(func() { suite.results.note("71", "java tools", !t.Failed()) })
+			t.Cleanup(func() { suite.results.Note("71", report.Tools, !t.Failed()) })
 			f(t)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/clients/driver"
+	"github.com/felixlog/felix/compat/clients/report"
 )
 
 // TestJavaAdmin walks through the calls of Java's admin client; java/…/Admin.java does them, this table says what must come back.
@@ -119,7 +120,7 @@ func TestJavaTools(t *testing.T) {
 			return
 		}
 		t.Run(name, func(t *testing.T) {
-			t.Cleanup(func() { suite.results.note("tools", "java tools", !t.Failed()) })
+			t.Cleanup(func() { suite.results.Note("tools", report.Tools, !t.Failed()) })
 			f(t)
 		})
 	}
@@ -147,6 +148,17 @@ func TestJavaTools(t *testing.T) {
 			"--timeout-ms", "30000")
 		if out != "v2\n" {
 			t.Errorf("read %q, want v2", out)
+		}
+	})
+	step("console-consumer-group", func(t *testing.T) {
+		group := topic + "-console"
+		out := tool(t, "", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic, "--group", group, "--from-beginning", "--max-messages", "3",
+			"--timeout-ms", "30000")
+		if out != "v0\nv1\nv2\n" {
+			t.Errorf("read %q, want v0, v1 and v2", out)
+		}
+		if got := committedOffsets(t, group, topic, 1); got[0] != 3 {
+			t.Errorf("committed offset %d, want 3", got[0])
 		}
 	})
 	step("verifiable-producer", func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/clients/driver"
+	"github.com/felixlog/felix/compat/clients/report"
 	"github.com/felixlog/felix/compat/peer"
 )
 
@@ -24,7 +26,7 @@ var suite struct {
 	peer    peer.Peer
 	addr    string
 	clients []*driver.Client // in the order of the tables: writers and readers
-	results *results
+	results *report.Results
 }
 
 const startLimit = 2 * time.Minute
@@ -53,7 +55,7 @@ func runSuite(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
 	suite.peer, suite.addr = p, p.Addr()
-	suite.results = newResults(p.Kind())
+	suite.results = report.New(p.Kind())
 	for _, o := range driver.All {
 		c, err := o.Open(ctx)
 		if err != nil {
@@ -65,7 +67,7 @@ func runSuite(m *testing.M) (code int, err error) {
 	}
 	code = m.Run()
 	if os.Getenv("CLIENTS_DOCS") != "" {
-		err = suite.results.save()
+		err = suite.results.Save()
 	}
 	return code, err
 }
@@ -131,14 +133,21 @@ func forClient(t *testing.T, number string, c *driver.Client, f func(t *testing.
 	t.Run(strings.ReplaceAll(c.Name, " ", "-"), func(t *testing.T) {
 		t.Cleanup(func() {
 			if !t.Skipped() {
-				suite.results.note(number, c.Name, !t.Failed())
+				suite.results.Note(number, c.Name, !t.Failed())
 			}
 		})
 		f(t, c)
 	})
 }
 
-// needsRead skips a test with a client that only reads as a member of a group, at a server without groups.
+// without says that a case is not for a client, since its library cannot do it, and ends the test.
+func without(t *testing.T, number string, c *driver.Client, why string) {
+	t.Helper()
+	suite.results.Without(number, c.Name, why)
+	t.Skip(why)
+}
+
+// needsRead fails a test with a client that only reads as a member of a group, at a server without groups.
 func needsRead(t *testing.T, c *driver.Client) {
 	t.Helper()
 	if c.Features.GroupsOnly && !served(t, kmsg.JoinGroup) {
@@ -146,13 +155,26 @@ func needsRead(t *testing.T, c *driver.Client) {
 	}
 }
 
-// needsTail skips a test with a client that cannot wait at the end of a partition.
-func needsTail(t *testing.T, c *driver.Client) {
+// stream starts a tail or a member. It outlives the test's context until the test's cleanups, so that a client of the suite is in step
+// again whatever the test came to; one that does not stop within stopLimit is given up.
+func stream(t *testing.T, c *driver.Client, req agent.Request, emit func(agent.Event)) (stop func() (agent.Response, error)) {
 	t.Helper()
-	if c.Features.NoTail {
-		t.Skip("consumes in groups only")
+	req.Bootstrap = suite.addr
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	end, err := c.Stream(ctx, req, emit)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return sync.OnceValues(func() (agent.Response, error) {
+		timer := time.AfterFunc(stopLimit, cancel)
+		defer timer.Stop()
+		return end()
+	})
 }
+
+// stopLimit bounds how long a tail or a member may take to end.
+const stopLimit = 30 * time.Second
 
 // dial is a franz-go client for what a test itself needs from the server.
 func dial(t *testing.T, opts ...kgo.Opt) *kgo.Client {

@@ -86,12 +86,12 @@ func TestCase17CodecMatrix(t *testing.T) {
 		for _, reader := range suite.clients {
 			t.Run(strings.ReplaceAll(w.Name+" read by "+reader.Name, " ", "-"), func(t *testing.T) {
 				needsRead(t, reader)
-				t.Cleanup(func() { suite.results.note("19", reader.Name, !t.Failed()) })
+				t.Cleanup(func() { suite.results.Note("19", reader.Name, !t.Failed()) })
 				whole := readBack(t, w, reader, topic, parts)
 				for range whole {
-					suite.results.read(w.Name, reader.Name)
+					suite.results.Read(w.Name, reader.Name)
 				}
-				suite.results.note("18", reader.Name, slices.Contains(whole, "snappy"))
+				suite.results.Note("18", reader.Name, slices.Contains(whole, "snappy"))
 			})
 		}
 	}

@@ -97,7 +97,17 @@ func TestCase35LogAppendTime(t *testing.T) {
 	}
 	forEach(t, "35", func(t *testing.T, c *driver.Client) {
 		needsRead(t, c)
-		for _, r := range call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{0}, From: agent.FromBeginning}).Records {
+		got := call(t, c, agent.Request{Op: agent.OpConsume, Topic: topic, Assign: []int32{0}, From: agent.FromBeginning}).Records
+		if len(got) != 2 {
+			t.Fatalf("%d records, want 2", len(got))
+		}
+		if c.Features.NoAppendTime {
+			if got[0].Timestamp != 1000 || got[1].Timestamp != 2000 {
+				t.Errorf("timestamps %d and %d, want the producer's 1000 and 2000: the library knows no other", got[0].Timestamp, got[1].Timestamp)
+			}
+			without(t, "35", c, "takes no notice of a batch's LogAppendTime bit and shows the producer's times")
+		}
+		for _, r := range got {
 			if r.Timestamp < before || r.Timestamp > after {
 				t.Errorf("offset %d has timestamp %d, want between %d and %d", r.Offset, r.Timestamp, before, after)
 			}

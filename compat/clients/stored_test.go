@@ -19,6 +19,9 @@ type storedBatch struct {
 	codec      int
 	appendTime bool
 	count      int32
+	producer   int64 // -1: not idempotent
+	epoch      int16
+	sequence   int32
 	payload    []byte // after the header: the records, or the compressed stream
 }
 
@@ -109,6 +112,9 @@ func parseBatches(b []byte) ([]storedBatch, error) {
 			codec:      int(attributes & 7),
 			appendTime: attributes&8 != 0,
 			count:      int32(binary.BigEndian.Uint32(b[57:])),
+			producer:   int64(binary.BigEndian.Uint64(b[43:])),
+			epoch:      int16(binary.BigEndian.Uint16(b[51:])),
+			sequence:   int32(binary.BigEndian.Uint32(b[53:])),
 			payload:    b[batchHeader:size],
 		})
 		b = b[size:]

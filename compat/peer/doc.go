@@ -18,5 +18,6 @@
 //   - The children are killed by the kernel if the test process dies (Pdeathsig), since a JVM left behind takes a GiB.
 //   - Kafka's secure listeners belong to the same process. Felix has one Kafka listener, so SecureAddr starts a second
 //     server beside the first one, with its own data: what is written through one is not seen through the other.
+//   - A Child is no server: what a test runs beside one, such as a Kafka Streams application, lives and dies by the same rules.
 //   - Kafka's authorizer is on: the anonymous plaintext user is a superuser, PLAIN users have only what an ACL gives them.
 package peer

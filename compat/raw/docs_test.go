@@ -39,18 +39,18 @@ var elsewhere = map[int]string{
 // outOfScope are numbers, or parts of them, that one broker with static credentials cannot show.
 var outOfScope = map[int]string{
 	13: "a token that expires: static credentials do not; comes with tokens",
-	21: "refusal by permission: a static credential has every right in its tenant; comes with permissions (the refusal itself: 21.partition)",
+	21: "refusal by permission: static logins have every right: TestS92WithoutTheRight of kafkaproto (the refusal itself: 21.partition)",
 	22: "leader killed right after the answer: several brokers",
 	23: "no majority: several brokers (min.insync.replicas on one: 23.min-isr)",
 	34: "leader change between two sends: several brokers (restarts and snapshots: 34.*)",
-	36: "foreign namespace: comes with permissions",
+	36: "foreign namespace: static logins have every right: TestS92WithoutTheRight of kafkaproto",
 	38: "produce to a follower: several brokers",
 	46: "record appended but not committed: a quorum of several brokers",
 	53: "leader moves during consumption: several brokers",
 	54: "OffsetForLeaderEpoch on a follower: several brokers",
-	55: "unreadable topic: comes with permissions",
+	55: "unreadable topic: static logins have every right: TestMetadataRights of kafkaproto",
 	57: "all brokers asked: several brokers (one view of one broker: 57.same)",
-	68: "one of two groups forbidden: comes with permissions (two groups: 68.two-groups)",
+	68: "one of two groups forbidden: static logins have every right: TestOffsetFetchOfSeveralGroups of kafkaproto (two groups: 68.two-groups)",
 	70: "another coordinator takes over: several brokers (one that comes back: 70.*)",
 	93: "produce through another broker: several brokers",
 }
@@ -114,9 +114,11 @@ func TestMissingNumbers(t *testing.T) {
 
 // hostile are the inputs of spec/security.md 13.3 without a row of their own.
 var hostile = map[int]string{
-	79: "5.limit", 80: "12.idle", 81: "14.surplus", 85: "comes with tokens", 86: "comes with client certificates",
+	79: "5.limit", 80: "12.idle", 81: "14.surplus; by address: TestConnectionsOfOneAddressAreBounded of kafkaproto", 85: "9.password, 9.tenant; what tokens are refused for: TestS85TokensThatAreRefused of kafkaproto",
+	86: "TestS86CertificateOfAnother of kafkaproto",
 	88: "4.produce, 4.fetch, 4.metadata: closed, as Kafka (2.v99 for ApiVersions)", 89: "92.transactional", 90: "every topic has a namespace: the default one",
-	91: "comes with the native protocol", 92: "comes with permissions", 93: "36.partition", 94: "27.magic-1",
+	91: "no request of Kafka makes one: TestS91InMemoryStreams of kafkaproto", 92: "static logins have every right: TestS92WithoutTheRight of kafkaproto",
+	93: "36.partition", 94: "27.magic-1",
 	95: "26.*, 27.codec", 96: "28.gzip, 28.zstd", 100: "37.produce",
 }
 

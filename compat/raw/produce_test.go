@@ -81,6 +81,7 @@ var _ = register(
 	Case{ID: "T36.codec-topic", What: "compression.type=lz4 and a gzip batch", Want: "stored as lz4, same records"},
 	Case{ID: "S97.count", What: "record count 2^31-1 in a small batch", Want: "refused, nothing stored"},
 	Case{ID: "S98.timestamp", What: "timestamp delta that overflows the base", Want: "refused, nothing stored"},
+	Case{ID: "S98.offset", What: "the one record of a batch with an offset delta that no int32 holds, 2^40; with the largest one", Want: "refused, nothing stored; 0, stored"},
 	Case{ID: "T13.order", What: "acks=1: order of five requests in flight on one connection", Want: "0,1,2,3,4"},
 )
 
@@ -452,6 +453,13 @@ func TestHostile97Counts(t *testing.T) {
 	overflow := raw.NewBatch(1<<63-10, raw.Values("x", "y")...)
 	overflow.Records[1].TimestampDelta = 1 << 62
 	expect(t, "S98.timestamp", refused(overflow.Encode()))
+	delta := func(d int64) []byte {
+		body := append([]byte{0, 0}, binary.AppendVarint(nil, d)...)
+		body = append(body, 1, 2, 'x', 0) // no key, a value of one byte, no headers
+		one := raw.NewBatch(now(), raw.Values("x")...)
+		return one.EncodeRecords(append(binary.AppendVarint(nil, int64(len(body))), body...), one.BaseTimestamp)
+	}
+	expect(t, "S98.offset", refused(delta(1<<40))+"; "+refused(delta(1<<31-1)))
 }
 
 func TestTrap13OrderInFlight(t *testing.T) {

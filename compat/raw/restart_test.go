@@ -11,9 +11,13 @@ import (
 	"github.com/felixlog/felix/compat/raw"
 )
 
-// TestCase34Case47Case54Case97Trap32Restarts holds every row that needs a restart, since a JVM takes seconds for one: a
+var _ = register(Case{
+	ID: "100.quotas-restart", What: "a user's quota after a clean restart; after kill -9", Want: "producer_byte_rate 1000; producer_byte_rate 1000",
+})
+
+// TestCase34Case47Case54Case97Case100Trap32Restarts holds every row that needs a restart, since a JVM takes seconds for one: a
 // clean one first, then one after kill -9.
-func TestCase34Case47Case54Case97Trap32Restarts(t *testing.T) {
+func TestCase34Case47Case54Case97Case100Trap32Restarts(t *testing.T) {
 	c := dial(t)
 	s := newSequences(c)
 	marksTopic := c.topic(1)
@@ -26,6 +30,11 @@ func TestCase34Case47Case54Case97Trap32Restarts(t *testing.T) {
 	if code, low := c.deleteRecords(kept, 0, 10); code != 0 || low != 10 {
 		t.Fatal(name(code), low)
 	}
+	user := newName(t)
+	if code := do[*kmsg.AlterClientQuotasResponse](c, quotaRequest(1, user, 1000)).Entries[0].ErrorCode; code != 0 {
+		t.Fatal(name(code))
+	}
+	await(t, "the quota", func() bool { return c.quotaOf(1, user) != "none" })
 
 	restart(t, false)
 	c = dial(t)
@@ -37,9 +46,13 @@ func TestCase34Case47Case54Case97Trap32Restarts(t *testing.T) {
 		t.Errorf("after a clean restart %s, before %s", got, marksBefore)
 	}
 
+	quota := c.quotaOf(1, user)
+
 	restart(t, true)
 	c = dial(t)
 	s.afterKill(t, c)
+	expect(t, "100.quotas-restart", quota+"; "+c.quotaOf(1, user))
+	do[*kmsg.AlterClientQuotasResponse](c, quotaRequest(1, user, 0))
 	if server.Kind() == peer.Felix {
 		expect(t, "97.restart", fmt.Sprint(c.offset(kept, 0, -2)))
 		if start := c.fetch(kept, 0, 15).LogStartOffset; start != 10 {

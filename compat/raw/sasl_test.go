@@ -42,6 +42,8 @@ var _ = register(
 	Case{ID: "S77.tls", What: "a TLS hello to a plaintext listener", Want: "closed, no bytes"},
 	Case{ID: "S77.works", What: "TLS with the given certificate, then Metadata", Want: "0, brokers listed"},
 	Case{ID: "S78.frame", What: "length prefix of 1 MiB before SASL", Want: "closed, no bytes"},
+	Case{ID: "S79.frame", What: "length prefix of 100 MiB + 1 after SASL", Want: "closed, no bytes"},
+	Case{ID: "S92.unauthenticated", What: "Produce and Fetch on a SASL listener before SASL", Want: "closed, no bytes; closed, no bytes"},
 )
 
 func saslAddr(t *testing.T) string { return secureAddr(t, peer.SASL) }
@@ -238,6 +240,26 @@ func TestHostile78FrameBeforeSasl(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "S78.frame", c.Outcome(closeWait))
+}
+
+func TestHostile79FrameAfterSasl(t *testing.T) {
+	c := dialSASL(t, "acme", "acme-secret")
+	if err := c.SendBytes(append(binary.BigEndian.AppendUint32(nil, frameLimit+1), 0, 3, 0, 9)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "S79.frame", c.Outcome(closeWait))
+}
+
+func TestHostile92Unauthenticated(t *testing.T) {
+	var got []string
+	for _, req := range []kmsg.Request{produceRequest(9, -1, "raw.some-topic", part{0, values("a")}), fetchRequest("raw.some-topic", 0, 0)} {
+		c := dialAddr(t, saslAddr(t))
+		if _, err := c.Send(req); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c.Outcome(closeWait))
+	}
+	expect(t, "S92.unauthenticated", strings.Join(got, "; "))
 }
 
 var _ net.Conn = (*client)(nil)

@@ -27,6 +27,12 @@ var kafkaRanges = map[kmsg.Key]span{
 	kmsg.OffsetCommit: {2, 10}, kmsg.OffsetFetch: {1, 10}, kmsg.FindCoordinator: {0, 6}, kmsg.JoinGroup: {0, 9},
 	kmsg.Heartbeat: {0, 4}, kmsg.LeaveGroup: {0, 5}, kmsg.SyncGroup: {0, 5}, kmsg.DescribeGroups: {0, 6},
 	kmsg.ListGroups: {0, 5}, kmsg.DeleteGroups: {0, 2}, kmsg.OffsetDelete: {0, 0},
+	kmsg.DescribeACLs: {1, 3}, kmsg.CreateACLs: {1, 3}, kmsg.DeleteACLs: {1, 3}, kmsg.AlterReplicaLogDirs: {1, 2},
+	kmsg.CreateDelegationToken: {1, 3}, kmsg.RenewDelegationToken: {1, 2}, kmsg.ExpireDelegationToken: {1, 2},
+	kmsg.DescribeDelegationToken: {1, 3}, kmsg.ElectLeaders: {0, 2}, kmsg.AlterPartitionAssignments: {0, 1},
+	kmsg.ListPartitionReassignments: {0, 0}, kmsg.DescribeClientQuotas: {0, 1}, kmsg.AlterClientQuotas: {0, 1},
+	kmsg.DescribeUserSCRAMCredentials: {0, 0}, kmsg.AlterUserSCRAMCredentials: {0, 0}, kmsg.DescribeQuorum: {0, 2},
+	kmsg.UpdateFeatures: {0, 2}, kmsg.ListConfigResources: {0, 1},
 }
 
 // oldClientRanges are the versions below Kafka 4's minimum that kafka-go and other fixed-version clients send (2.2).

@@ -62,6 +62,7 @@ type Credential struct {
 type TLSConfig struct {
 	CertFile, KeyFile, ClientCAFile string
 	RequireCert                     bool
+	BindSubject                     bool
 }
 
 // StorageConfig is the log's part of Config; topic configurations override what has a Kafka name.

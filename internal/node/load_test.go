@@ -157,6 +157,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"wildcard_advertised", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_ADVERTISE_ADDR=[::]:9092", login}}, "no address that a client can dial"},
 		{"port_zero_advertised", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_ADVERTISE_ADDR=a:0", login}}, "port 0"},
 		{"cert_without_key", Sources{Environ: []string{"FELIX_TLS_CERT=a.pem", login}}, "go together"},
+		{"bind_without_ca", Sources{Environ: []string{"FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=1", login}}, "tls.client_cert_bind_subject takes tls.client_ca"},
 		{"require_cert", Sources{Environ: []string{"FELIX_TLS_REQUIRE_CERT=1", "FELIX_KAFKA_LISTEN=127.0.0.1:0", login}}, "tls.require_cert"},
 		{"per_ip_over_total", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_MAX_CONNECTIONS=5", "FELIX_KAFKA_MAX_CONNECTIONS_PER_IP=6", login}}, "never apply"},
 		{"request_over_budget", Sources{Environ: []string{"FELIX_MEMORY_BUDGET_BYTES=32MiB"}}, "never be admitted"},

@@ -223,6 +223,11 @@ func tlsSettings() []setting {
 			bind: func(c *Config) binding { return textOf(&c.TLS.ClientCAFile) },
 		},
 		{
+			Key: "tls.client_cert_bind_subject", Env: "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT", Kind: "bool", Default: "false", Decides: true,
+			Doc:  "Refuse a login whose client certificate was issued to somebody else than its principal. Takes `tls.client_ca`.",
+			bind: func(c *Config) binding { return boolOf(&c.TLS.BindSubject) },
+		},
+		{
 			Key: "tls.require_cert", Env: "FELIX_TLS_REQUIRE_CERT", Kind: "bool", Default: "false", Decides: true,
 			Doc:  "Refuse to start with a generated certificate.",
 			bind: func(c *Config) binding { return boolOf(&c.TLS.RequireCert) },

@@ -46,6 +46,9 @@ func (l *Loaded) validate() error {
 	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS {
 		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true)")
 	}
+	if c.TLS.BindSubject && c.TLS.ClientCAFile == "" {
+		refuse("tls.client_cert_bind_subject takes tls.client_ca: without it no client shows a certificate")
+	}
 	errs = append(errs, l.validateNames()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)

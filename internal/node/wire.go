@@ -225,7 +225,7 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		if err != nil {
 			return err
 		}
-		opts.TLSConfig = conf
+		opts.TLSConfig, opts.BindCertificates = conf, n.config.TLS.BindSubject
 	}
 	server, err := kafkaproto.New(opts)
 	if err != nil {

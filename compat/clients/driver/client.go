@@ -13,6 +13,12 @@ import (
 	"github.com/felixlog/felix/compat/clients/agent"
 )
 
+// Reasons why a case is not for a client.
+const (
+	GroupsOnly = "reads as a member of a group only"
+	NoAdmin    = "no admin client"
+)
+
 // Features says what a client cannot do, so that a case can expect less of it.
 type Features struct {
 	NoTimestamps bool // the client chooses the timestamps of what it writes
@@ -20,7 +26,6 @@ type Features struct {
 	TextOnly     bool // keys and values of one line each, without tabs
 	NoCreate     bool // no admin client
 	NoTail       bool // cannot wait at the end of a partition that is assigned by hand
-	NoGroups     bool // no member of groups in this suite
 	GroupsOnly   bool // reads as a member of a group only
 	HeaderMap    bool // headers of one name stand together, where the first of them is
 	EmptyIsNull  bool // what it reads as empty it gives out as null
@@ -28,6 +33,15 @@ type Features struct {
 	NoEmptyPair  bool // refuses to write a record with neither key nor value
 	FutureIsEnd  bool // a lookup of a time after the last record gives the end offset, not "none"
 	Xerial       bool // snappy in the framing of the Java library
+	EndsAlone    bool // ends when its only broker is away
+	NoAppendTime bool // shows the producer's timestamps of a topic with LogAppendTime
+
+	// OldSubscriptions: DescribeGroups cannot decode the subscriptions of members newer than version 1 of the consumer protocol.
+	OldSubscriptions bool
+
+	NoIdempotence string // why it has no idempotent producer; empty if it has
+	NoStatic      string // why it cannot be a static member
+	NoCooperative string // why it has no cooperative-sticky assignor
 }
 
 // Client is one client under test. Its methods must be called from one goroutine at a time.

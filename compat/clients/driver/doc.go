@@ -1,6 +1,6 @@
 // Package driver runs Kafka clients for the client suite and the campaigns: each client answers the requests of package agent,
 // whether it is another process (librdkafka twice, Java, Python, Node, sarama, kafka-go), a command-line tool (kcat) or a library in
-// this process (franz-go; Another starts it as a process too).
+// this process (franz-go). Another starts each of them as a process of its own, so that it can be killed.
 //
 // It owns the processes it starts: Close ends them. One operation at a time runs on a Client.
 //

@@ -26,7 +26,7 @@ var _ agent.Library = kcat{}
 
 // Kcat serves kcat.
 func Kcat(ctx context.Context) (*Client, error) {
-	return Local(ctx, "kcat", kcat{}, Features{NoTimestamps: true, NoOffsets: true, TextOnly: true, NoCreate: true, NoGroups: true})
+	return Local(ctx, "kcat", kcat{}, Features{NoTimestamps: true, NoOffsets: true, TextOnly: true, NoCreate: true, EndsAlone: true, NoCooperative: "assigns partitions as a whole only"})
 }
 
 // errUnsupported is the answer to what kcat cannot do.

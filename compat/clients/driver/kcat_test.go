@@ -48,3 +48,39 @@ func TestParseKcat(t *testing.T) {
 		}
 	}
 }
+
+func TestGroupStep(t *testing.T) {
+	var events []agent.Event
+	owner := agent.NewOwner(func(e agent.Event) {
+		e.At = 0
+		events = append(events, e)
+	})
+	printed := "% Waiting for group rebalance\n" +
+		"% Group g (1) rebalanced (memberid rdkafka-1): assigned: t [0], t [12]\n" +
+		"12 3 100 1 3 \nk%\n%\n" +
+		"% Reached end of topic t [12] at offset 4\n" +
+		"% Group g (1) rebalanced (memberid rdkafka-1): revoked: t [0], t [12]\n" +
+		"% Group g (1) rebalanced (memberid rdkafka-1): assigned: \n"
+	r := bufio.NewReader(strings.NewReader(printed))
+	stopping := make(chan struct{})
+	var err error
+	for err == nil {
+		err = groupStep(r, owner, stopping)
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	want := []agent.Event{
+		{Owned: &agent.Owned{Assigned: []int32{0, 12}}},
+		{Record: &agent.Record{Partition: 12, Offset: 3, Timestamp: 100, Key: []byte("k"), Value: []byte("%\n%")}},
+		{Owned: &agent.Owned{Revoked: []int32{0, 12}}},
+		{Owned: &agent.Owned{}},
+	}
+	if !reflect.DeepEqual(events, want) {
+		t.Errorf("events %+v, want %+v", events, want)
+	}
+	close(stopping)
+	if err := groupStep(bufio.NewReader(strings.NewReader("% Group g rebalanced (memberid m): revoked: t [0]\n")), owner, stopping); err != nil || len(events) != len(want) {
+		t.Errorf("a revocation after the stop: %v, %d events, want none more", err, len(events)-len(want))
+	}
+}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"github.com/felixlog/felix/compat/clients/agent"
 	"github.com/felixlog/felix/compat/peer"
@@ -24,27 +24,29 @@ var All = []Opener{
 	{"librdkafka 2", Rdkafka2},
 	{"java", Java},
 	{"confluent-kafka", ConfluentPython},
-	{"aiokafka", Aiokafka},
-	{"sarama", Sarama},
-}
-
-// Coming are clients whose agents exist and which the suite does not run yet.
-var Coming = []Opener{
 	{"kafka-python", KafkaPython},
+	{"aiokafka", Aiokafka},
 	{"kafkajs", Kafkajs},
+	{"sarama", Sarama},
 	{"kafka-go", KafkaGo},
 }
 
+// What several libraries lack.
+const (
+	noCooperative = "no cooperative-sticky assignor"
+	noStatic      = "no static members"
+)
+
 // Another starts a further instance of a client, in a process of its own, so that it can be killed.
 func Another(ctx context.Context, name string) (*Client, error) {
-	if name == "franz-go" {
+	if _, here := served[name]; here {
 		program, err := os.Executable()
 		if err != nil {
 			return nil, err
 		}
-		return start(ctx, name, program, serveFranz)
+		return start(ctx, name, program, serveArgument+name)
 	}
-	for _, o := range slices.Concat(All, Coming) {
+	for _, o := range All {
 		if o.Name == name {
 			return o.Open(ctx)
 		}
@@ -52,16 +54,23 @@ func Another(ctx context.Context, name string) (*Client, error) {
 	return nil, agent.ErrUnsupported
 }
 
-// serveFranz is the only argument of a test binary that is started to be franz-go's agent.
-const serveFranz = "-serve-franz-go"
+// served are the clients without a program of their own: the test binary is started to be their agent.
+var served = map[string]agent.Library{"franz-go": franz{}, "kcat": kcat{}}
 
-// MaybeServe is the whole program when the binary was started by Another for franz-go; it does not return then. A test binary calls
-// it first of all.
+// serveArgument, followed by a client's name, is the only argument of a test binary that is started to be that client's agent.
+const serveArgument = "-serve="
+
+// MaybeServe is the whole program when the binary was started by Another; it does not return then. A test binary calls it first of all.
 func MaybeServe() {
-	if len(os.Args) != 2 || os.Args[1] != serveFranz {
+	if len(os.Args) != 2 {
 		return
 	}
-	if err := agent.Serve(os.Stdin, os.Stdout, franz{}); err != nil {
+	name, asked := strings.CutPrefix(os.Args[1], serveArgument)
+	library, known := served[name]
+	if !asked || !known {
+		return
+	}
+	if err := agent.Serve(os.Stdin, os.Stdout, library); err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n") // the driver reads it with the log
 		os.Exit(1)
 	}
@@ -90,7 +99,7 @@ func KafkaPython(ctx context.Context) (*Client, error) {
 
 // Aiokafka starts the agent over aiokafka.
 func Aiokafka(ctx context.Context) (*Client, error) {
-	return python(ctx, "aiokafka", "aiokafka", Features{Xerial: true, NoEmptyPair: true})
+	return python(ctx, "aiokafka", "aiokafka", Features{Xerial: true, NoEmptyPair: true, NoCooperative: noCooperative})
 }
 
 // Kafkajs starts the agent over kafkajs.
@@ -99,18 +108,23 @@ func Kafkajs(ctx context.Context) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Features = Features{NoTail: true, GroupsOnly: true, HeaderMap: true, NoNullHeader: true, FutureIsEnd: true}
+	c.Features = Features{
+		NoTail: true, GroupsOnly: true, HeaderMap: true, NoNullHeader: true, FutureIsEnd: true, NoStatic: noStatic, NoCooperative: noCooperative,
+	}
 	return c, nil
 }
 
 // Sarama starts the agent over sarama.
 func Sarama(ctx context.Context) (*Client, error) {
-	return program(ctx, "sarama", Features{Xerial: true})
+	return program(ctx, "sarama", Features{Xerial: true, NoCooperative: noCooperative})
 }
 
 // KafkaGo starts the agent over kafka-go.
 func KafkaGo(ctx context.Context) (*Client, error) {
-	return program(ctx, "kafka-go", Features{Xerial: true, EmptyIsNull: true})
+	return program(ctx, "kafka-go", Features{
+		Xerial: true, EmptyIsNull: true, NoAppendTime: true, OldSubscriptions: true,
+		NoIdempotence: "no idempotent producer", NoStatic: noStatic, NoCooperative: noCooperative,
+	})
 }
 
 // program starts an agent that compat/install.sh builds under the client's name without the hyphen.

@@ -9,7 +9,7 @@ require (
 
 require (
 	github.com/klauspost/compress v1.15.9 // indirect
-	github.com/pierrec/lz4/v4 v4.1.15 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 )
 
 replace github.com/felixlog/felix/compat/clients/agent => ../agent

@@ -21,6 +21,7 @@ func (library) Member(ctx context.Context, req agent.Request, emit func(agent.Ev
 	}
 	c := kafka.ConsumerGroupConfig{
 		ID: g.ID, Brokers: []string{req.Bootstrap}, Topics: []string{req.Topic}, StartOffset: kafka.FirstOffset, Dialer: dialer(),
+		Timeout: 20 * time.Second, ErrorLogger: kafka.LoggerFunc(complain),
 	}
 	switch g.Assignor {
 	case "":
@@ -42,9 +43,12 @@ func (library) Member(ctx context.Context, req agent.Request, emit func(agent.Ev
 	for ctx.Err() == nil {
 		gen, err := group.Next(ctx)
 		if err != nil {
-			// A coordinator that is away is asked again by the library.
 			if errors.Is(err, kafka.ErrGroupClosed) {
 				break
+			}
+			// A coordinator that is away is asked again by the library.
+			if ctx.Err() == nil {
+				complain("next generation: %v", err)
 			}
 			continue
 		}

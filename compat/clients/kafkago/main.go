@@ -220,11 +220,21 @@ func record(m kafka.Message) agent.Record {
 	return r
 }
 
-// reader reads one partition from an offset.
+// roundTrip is what the library takes off a reader's MaxWait before it asks the broker to wait for so long. The whole of MaxWait is its
+// deadline for the answer: one that comes later ends the connection, and the reader begins anew. Of a MaxWait under a second it takes
+// off only a quarter, and a reader on a busy machine may then never get an answer at all.
+const roundTrip = time.Second
+
+// complain logs what the library retries by itself.
+func complain(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
+// reader reads one partition from an offset; the broker may wait for records for so long.
 func reader(req agent.Request, partition int32, from int64, wait time.Duration) (*kafka.Reader, error) {
 	r := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: []string{req.Bootstrap}, Topic: req.Topic, Partition: int(partition), MinBytes: 1, MaxBytes: 10 << 20, MaxWait: wait, Dialer: dialer(),
-		ReadBackoffMax: 200 * time.Millisecond,
+		Brokers: []string{req.Bootstrap}, Topic: req.Topic, Partition: int(partition), MinBytes: 1, MaxBytes: 10 << 20, MaxWait: wait + roundTrip,
+		Dialer: dialer(), ReadBackoffMax: 200 * time.Millisecond, ErrorLogger: kafka.LoggerFunc(complain),
 	})
 	if err := r.SetOffset(from); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -248,7 +258,7 @@ func (l library) Consume(ctx context.Context, req agent.Request) ([]agent.Record
 		if max(first, req.From) >= end {
 			continue
 		}
-		r, err := reader(req, p, max(first, req.From), 100*time.Millisecond)
+		r, err := reader(req, p, max(first, req.From), 50*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}

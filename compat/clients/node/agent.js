@@ -5,12 +5,15 @@
 const readline = require('readline')
 const { Kafka, AssignerProtocol, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
 const zstd = require('@bokuweb/zstd-wasm')
-const LZ4 = require('kafkajs-lz4')
+const lz4 = require('lz4-napi')
 const version = require('kafkajs/package.json').version
 
 const zstdReady = zstd.init()
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
-CompressionCodecs[CompressionTypes.LZ4] = new LZ4().codec
+CompressionCodecs[CompressionTypes.LZ4] = () => ({
+  compress: encoder => lz4.compressFrame(encoder.buffer),
+  decompress: buffer => lz4.decompressFrame(buffer),
+})
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   compress: async encoder => { await zstdReady; return Buffer.from(zstd.compress(encoder.buffer)) },
   decompress: async buffer => { await zstdReady; return Buffer.from(zstd.decompress(buffer)) },
@@ -256,6 +259,7 @@ const streams = {
     }
     const consumer = client(req).consumer(options)
     let owned = []
+    let leaving = false
     const event = e => write({ at: Math.round((performance.timeOrigin + performance.now()) * 1000), ...e })
     const revoke = () => {
       if (owned.length) event({ owned: { revoked: owned } })
@@ -273,15 +277,17 @@ const streams = {
       await consumer.run({
         autoCommit: !g.commit,
         eachMessage: async ({ partition, message }) => {
+          if (leaving) throw new Error('came while the member was leaving: the next owner gets it')
           event({ record: node(partition, message) })
           if (g.commit) await consumer.commitOffsets([{ topic: req.topic, partition, offset: String(Number(message.offset) + 1) }])
         },
       })
       await stopped
     } finally {
-      // What is under way is finished by disconnect; its records still belong to this member.
-      await consumer.stop()
+      // stop leaves the group: what comes from here on is not this member's any more.
+      leaving = true
       revoke()
+      await consumer.stop()
       await consumer.disconnect()
     }
   },

@@ -7,7 +7,7 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, Topic
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import CommitFailedError, KafkaError
+from kafka.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from kafka.structs import OffsetAndMetadata
 
 from agent import Owner, Unsupported, decode, headers, record, timeout
@@ -162,6 +162,10 @@ class Library:
         consumer, owner = KafkaConsumer(**config(req, **c)), Owner(emit)
         listener = Listener(owner)
         consumer.subscribe([req["topic"]], listener=listener)
+        # The topic must be known before the first join: a leader that learns of it later joins anew, and if that poll ends before the
+        # answer comes, the library never looks at it (need_rejoin compares the metadata of the assignment, which the join has renewed).
+        # The member then stays without partitions and without heartbeats.
+        consumer.partitions_for_topic(req["topic"])
         try:
             while not stop.is_set():
                 got = consumer.poll(100)
@@ -171,7 +175,7 @@ class Library:
                 if got and g.get("commit"):
                     try:
                         consumer.commit()
-                    except CommitFailedError:
+                    except (CommitFailedError, RebalanceInProgressError):
                         pass  # a commit that a rebalance overtook is the next owner's to make again
         finally:
             owner.revoked_all()

@@ -17,6 +17,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		Produce + "/franz": runProduce, Produce + "/confluent": runProduceConfluent,
 		Consume + "/franz": runConsume, Consume + "/confluent": runConsumeConfluent,
 		Sync + "/franz": runSync, Latency + "/franz": runFlow, Sustain + "/franz": runFlow, Cold + "/franz": runCold,
+		Stable + "/franz": runStable, Commit + "/raw": runCommit,
 	}[spec.Kind+"/"+spec.Client]
 	if run == nil {
 		return fmt.Errorf("no load %q with client %q", spec.Kind, spec.Client)

@@ -19,6 +19,8 @@ const (
 	Latency = "latency" // open loop, from intended send time to delivery
 	Sustain = "sustain" // open loop at a rate, produced and consumed for a time
 	Cold    = "cold"    // consume files dropped from the page cache beside an open-loop producer
+	Stable  = "stable"  // members of a group that begin at once, until each has its share
+	Commit  = "commit"  // open loop of commits of offsets by many groups of one member
 )
 
 // Spec is one load. Which fields count depends on Kind; zero values are the client's defaults unless said otherwise.
@@ -57,6 +59,17 @@ type Spec struct {
 	// Files are the data files that Cold evicts, and SideTopic takes its producer's records.
 	Files     []disk.File `json:"files,omitempty"`
 	SideTopic string      `json:"side_topic"`
+	// Members of the one group of a round of Stable, and groups of Commit.
+	Members int `json:"members,omitempty"`
+	Groups  int `json:"groups,omitempty"`
+	// Balancer of Stable: "range", which is eager, or "cooperative-sticky".
+	Balancer    string `json:"balancer,omitempty"`
+	HeartbeatMS int    `json:"heartbeat_ms,omitempty"`
+	// WarmRounds and Rounds are the rounds of Stable before and in the measured part.
+	WarmRounds int `json:"warm_rounds,omitempty"`
+	Rounds     int `json:"rounds,omitempty"`
+	// WarmRate is the rate of Commit before the measured part.
+	WarmRate float64 `json:"warm_rate,omitempty"`
 }
 
 // TopicNames are the topics of a load: Topic itself, or Topic with numbers when there are several.
@@ -107,4 +120,7 @@ type Result struct {
 	Resident float64 `json:"resident,omitempty"`
 	// RSS are samples of the server's resident memory in bytes, one a second.
 	RSS []int64 `json:"rss,omitempty"`
+	// RoundMS are the times to stable of the measured rounds, in order, and Generations the generation that each ended in.
+	RoundMS     []float64 `json:"round_ms,omitempty"`
+	Generations []int32   `json:"generations,omitempty"`
 }

@@ -17,13 +17,14 @@ import (
 // maxResponse bounds an answer: larger ones are a broken stream, not a real answer.
 const maxResponse = 256 << 20
 
-// Conn is one connection. It is not safe for concurrent use.
+// Conn is one connection. It is not safe for concurrent use, but for Send beside Receive.
 type Conn struct {
-	c   net.Conn
-	f   *kmsg.RequestFormatter
-	id  int32
-	out []byte
-	in  []byte
+	c        net.Conn
+	f        *kmsg.RequestFormatter
+	sent     int32 // requests, which are numbered from 1
+	received int32
+	out      []byte
+	in       []byte
 }
 
 // Dial connects with a time-out.
@@ -38,15 +39,29 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 // Close ends the connection.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// Do sends req at the version set in it and decodes the answer, all within timeout. The answer may alias memory that the next
+// Do sends req at the version set in it and decodes the answer, each within timeout. The answer may alias memory that the next
 // call overwrites.
 func (c *Conn) Do(req kmsg.Request, timeout time.Duration) (kmsg.Response, error) {
-	if err := c.c.SetDeadline(time.Now().Add(timeout)); err != nil {
+	if err := c.Send(req, timeout); err != nil {
 		return nil, err
 	}
-	c.id++
-	c.out = c.f.AppendRequest(c.out[:0], req, c.id)
-	if _, err := c.c.Write(c.out); err != nil {
+	return c.Receive(req, timeout)
+}
+
+// Send sends req at the version set in it. Its answer is to be taken by Receive, in the order of the requests.
+func (c *Conn) Send(req kmsg.Request, timeout time.Duration) error {
+	if err := c.c.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	c.sent++
+	c.out = c.f.AppendRequest(c.out[:0], req, c.sent)
+	_, err := c.c.Write(c.out)
+	return err
+}
+
+// Receive reads the answer to req, the oldest request that has none. The answer may alias memory that the next call overwrites.
+func (c *Conn) Receive(req kmsg.Request, timeout time.Duration) (kmsg.Response, error) {
+	if err := c.c.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}
 	var size [4]byte
@@ -64,8 +79,9 @@ func (c *Conn) Do(req kmsg.Request, timeout time.Duration) (kmsg.Response, error
 	if _, err := io.ReadFull(c.c, c.in); err != nil {
 		return nil, err
 	}
-	if id := int32(binary.BigEndian.Uint32(c.in)); id != c.id {
-		return nil, fmt.Errorf("correlation id %d, want %d", id, c.id)
+	c.received++
+	if id := int32(binary.BigEndian.Uint32(c.in)); id != c.received {
+		return nil, fmt.Errorf("correlation id %d, want %d", id, c.received)
 	}
 	body := c.in[4:]
 	resp := req.ResponseKind()
