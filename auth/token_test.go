@@ -266,7 +266,9 @@ func TestRevokedActor(t *testing.T) {
 	c.Actor = "p:gateway"
 	v, err := NewVerifier(VerifierOptions{
 		Audience: AudienceBroker, Keys: &fixedKeys{keys: map[string][]Key{"t1": {signer.Key()}}}, Now: func() time.Time { return start },
-		Revoked: func(_, principal string, issued time.Time) bool { return principal == "p:gateway" && !issued.After(start) },
+		Revoked: func(_, principal string, issued time.Time) bool {
+			return principal == "p:gateway" && !issued.After(start)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +300,9 @@ func TestMintRefuses(t *testing.T) {
 		{"no_audience", func(c *Claims) { c.Audience = "" }},
 		{"ends_first", func(c *Claims) { c.Expires = c.Issued }},
 		{"before_time", func(c *Claims) { c.Issued = time.Time{} }},
-		{"bad_permission", func(c *Claims) { c.Permissions = []Permission{{StreamPublish, Object{Kind: TenantObject, Tenant: "t1"}}} }},
+		{"bad_permission", func(c *Claims) {
+			c.Permissions = []Permission{{StreamPublish, Object{Kind: TenantObject, Tenant: "t1"}}}
+		}},
 		{"too_large", func(c *Claims) { c.Permissions = permissions(t, large...) }},
 	}
 	for _, tt := range tests {
