@@ -83,6 +83,9 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	if topic.Internal {
 		return AppendResult{}, ErrInternal
 	}
+	if err := s.NeedLog(); err != nil {
+		return AppendResult{}, err
+	}
 	cfg := topic.Config
 	if in.RequireAll && int(cfg.MinInSyncReplicas) > len(topic.Partitions[s.id.Partition].Replicas) {
 		return AppendResult{}, ErrNotEnoughReplicas
@@ -99,8 +102,11 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 		return AppendResult{}, err
 	}
 	h := checked.Header
-	if h.IsTransactional() {
+	switch {
+	case h.IsTransactional():
 		return AppendResult{}, ErrTransactional
+	case log.IsNativeProducer(h.ProducerID):
+		return AppendResult{}, ErrNativeProducer
 	}
 	owner := in.Owner
 	batch, h, owner, err = s.rewrite(cfg, batch, checked, owner, now)
@@ -119,7 +125,7 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	}
 	out := AppendResult{
 		Base: res.Base, Next: res.Next, AppendTime: -1, Records: h.RecordCount, Duplicate: res.Duplicate,
-		Start: s.replica.Log().Bounds().Start, size: len(batch),
+		Start: s.log.Bounds().Start, size: len(batch),
 	}
 	if cfg.LogAppendTime {
 		out.AppendTime = res.MaxTimestamp
