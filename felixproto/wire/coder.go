@@ -306,7 +306,7 @@ func (c *coder) payloads(name string, p *Payloads) {
 	if v == nil {
 		return
 	}
-	// A payload takes one byte more at most than it did in base64 with its quotes and comma, and less unless it is empty.
+	// A payload takes less room than it did in base64 with its quotes and comma, unless it is shorter than four bytes.
 	out := Payloads{encoded: make([]byte, 0, len(v))}
 	whole := eachItem(v, func(item []byte) bool {
 		if out.count == MaxPayloads {

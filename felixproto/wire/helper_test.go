@@ -239,3 +239,5 @@ func (r filler) message(m Message) {
 }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func diffOf(got, want any) string { return cmp.Diff(got, want, exact) }
