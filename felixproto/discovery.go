@@ -146,6 +146,9 @@ type cursorError struct {
 // Error is the sentence.
 func (e *cursorError) Error() string { return "offset " + string(e.reason) }
 
+// Kind is OffsetOutOfRange.
+func (e *cursorError) Kind() errcode.Kind { return errcode.OffsetOutOfRange }
+
 // cursor checks an offset that a reader asks for: from the oldest record that is held to the tail.
 func cursor(requested uint64, b broker.Bounds) (ids.Offset, error) {
 	from := expectedOffset(requested)

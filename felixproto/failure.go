@@ -50,6 +50,9 @@ func kindFailure(err error) wire.Failure {
 
 // readFailure is failureOf for a request that only reads: nothing was applied, whatever went wrong.
 func readFailure(err error) error {
+	if isRefusal(err) {
+		return err
+	}
 	switch errcode.Of(err) {
 	case errcode.Internal:
 		return &refusal{code: wire.CodeInternal, retry: wire.RetryNow, message: err.Error()}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -21,16 +22,27 @@ type coder struct {
 	comma    bool // dst holds a member of this object already
 
 	fields []field
-	space  [16]field // what fields begins with: enough for every message
 	fault  Fault
 	name   string // the field that fault is about
 }
 
+// coders are kept because a message makes its coder escape, and the members of one are worth more than the message.
+var coders = sync.Pool{New: func() any { return &coder{fields: make([]field, 0, 16)} }}
+
+// getCoder returns a coder with nothing in it but room for members.
+func getCoder() *coder { return coders.Get().(*coder) }
+
+// putCoder gives a coder back. It must not keep what it has read or written alive.
+func putCoder(c *coder) {
+	clear(c.fields[:cap(c.fields)])
+	*c = coder{fields: c.fields[:0]}
+	if cap(c.fields) <= maxKeys {
+		coders.Put(c)
+	}
+}
+
 // open makes the coder ready to read the members of a checked object. It is false if value is no object.
 func (c *coder) open(value []byte) bool {
-	if c.fields == nil {
-		c.fields = c.space[:]
-	}
 	var fault Fault
 	c.fields, fault = scanObject(value, c.fields)
 	return fault == FaultNone

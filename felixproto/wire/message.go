@@ -20,11 +20,13 @@ func TypeOf(m Message) string { return m.kind() }
 func AppendMessage(dst []byte, m Message) []byte {
 	start := len(dst)
 	dst = append(append(append(BeginFrame(dst, 0), `{"type":"`...), m.kind()...), '"')
-	c := coder{encoding: true, dst: dst, comma: true}
-	m.code(&c)
-	c.dst = append(c.dst, '}')
-	EndFrame(c.dst[start:])
-	return c.dst
+	c := getCoder()
+	defer putCoder(c)
+	c.encoding, c.dst, c.comma = true, dst, true
+	m.code(c)
+	dst = append(c.dst, '}')
+	EndFrame(dst[start:])
+	return dst
 }
 
 // ParseRequest reads the payload of a JSON frame that a client sent: a pointer to one of the messages that say so. The message owns its
@@ -43,8 +45,8 @@ func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, err
 	if !utf8.Valid(payload) {
 		return nil, &DecodeError{Fault: FaultUTF8, Verdict: EndStream}
 	}
-	var c coder
-	c.fields = c.space[:]
+	c := getCoder()
+	defer putCoder(c)
 	var fault Fault
 	if c.fields, fault = scanObject(payload, c.fields); fault != FaultNone {
 		return nil, &DecodeError{Fault: fault, Verdict: EndStream}
@@ -63,7 +65,7 @@ func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, err
 	if m == nil {
 		return nil, &UnknownTypeError{Type: string(kind), RequestID: id}
 	}
-	if m.code(&c); c.fault != FaultNone {
+	if m.code(c); c.fault != FaultNone {
 		return nil, &DecodeError{Fault: c.fault, Verdict: Continue, Type: m.kind(), Field: c.name, RequestID: id}
 	}
 	return m, nil
