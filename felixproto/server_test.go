@@ -45,7 +45,8 @@ func TestPublishAndSubscribe(t *testing.T) {
 
 // TestReplayJoinsLive is S-48: a reader that begins in the past meets a publisher that goes on, without a gap or a repeat.
 func TestReplayJoinsLive(t *testing.T) {
-	r := newRig(t, rigOptions{})
+	// The queue holds all that is published meanwhile: a reader that is held up must not be taken for a slow one here.
+	r := newRig(t, rigOptions{server: func(o *Options) { o.QueueCapacity = 4096 }})
 	r.stream("demo", 1, true)
 	c := r.connect()
 	p := c.open("admin")
