@@ -630,6 +630,9 @@ func TestUnknownTypes(t *testing.T) {
 			if !errors.As(err, &unknown) {
 				t.Fatalf("%v", err)
 			}
+			if got := RequestID([]byte(tc.payload)); got != tc.id {
+				t.Errorf("request id %+v", got)
+			}
 			if unknown.Type != tc.kind || unknown.RequestID != tc.id || errcode.Of(err) != errcode.UnsupportedVersion {
 				t.Errorf("%+v", unknown)
 			}

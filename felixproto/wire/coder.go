@@ -557,3 +557,9 @@ func appendQuoted(dst []byte, s string) []byte {
 	}
 	return append(append(dst, s[start:]...), '"')
 }
+
+// requestID is the message's request id, if it has one that can be read.
+func (c *coder) requestID() (id Opt[uint64]) {
+	id.Value, id.Set = parseUint(c.find("request_id"))
+	return id
+}

@@ -59,8 +59,7 @@ func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, err
 	if len(kind) > maxType {
 		return nil, &DecodeError{Fault: FaultType, Verdict: EndStream}
 	}
-	var id Opt[uint64]
-	id.Value, id.Set = parseUint(c.find("request_id"))
+	id := c.requestID()
 	m := fresh(kind)
 	if m == nil {
 		return nil, &UnknownTypeError{Type: string(kind), RequestID: id}
