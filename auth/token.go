@@ -88,6 +88,7 @@ type Claims struct {
 	Actor       string // act.sub: who acts for the principal; empty for nobody
 	Audience    string
 	Permissions []Permission // as granted; Mint expands them
+	Exact       bool         // Permissions were expanded and narrowed since: Mint leaves them as they are
 	Issued      time.Time
 	NotBefore   time.Time // zero: from Issued on
 	Expires     time.Time
@@ -107,7 +108,11 @@ func Mint(c Claims, by *Signer) (string, error) {
 		seconds := c.NotBefore.Unix()
 		t.NotBefore = &seconds
 	}
-	for _, p := range Expand(c.Permissions) {
+	permissions := c.Permissions
+	if !c.Exact {
+		permissions = Expand(permissions)
+	}
+	for _, p := range permissions {
 		if err := p.check(); err != nil {
 			return "", err
 		}

@@ -46,6 +46,7 @@ var arrows = map[string][]string{
 
 	// The control plane, which sees no record.
 	"controller":           {"auth", "internal/cluster"},
+	"controller/api":       {"auth", "internal/cluster"}, // HTTP; talks to the controller through an interface
 	"controller/raftstore": {"controller", "internal/peer", "internal/cluster"},
 	"controller/pgstore":   {"controller", "internal/cluster"},
 	"controller/storetest": {"controller", "internal/cluster"}, // the suite that every store passes, used by their tests
