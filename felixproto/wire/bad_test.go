@@ -247,7 +247,9 @@ func TestBadPublishes(t *testing.T) {
 		}
 	}
 	long := make([]byte, maxShort+1)
-	for name, p := range map[string]BinaryPublish{"key": {Key: long}, "tenant": {TenantID: long}, "namespace": {Namespace: long}, "stream": {Stream: long}} {
+	for name, p := range map[string]BinaryPublish{
+		"key": {Key: long}, "tenant": {TenantID: long}, "namespace": {Namespace: long}, "stream": {Stream: long},
+	} {
 		if out, err := AppendBinaryPublish([]byte("x"), &p); !errors.Is(err, ErrTooLong) || string(out) != "x" {
 			t.Errorf("%s of 64 KiB: %d bytes, %v", name, len(out), err)
 		}
@@ -384,6 +386,7 @@ const (
 )
 
 func TestBadMessages(t *testing.T) {
+	var none Opt[uint64]
 	deep := strings.Repeat("[", 40) + strings.Repeat("]", 40)
 	var wide strings.Builder
 	for i := range maxKeys {
@@ -396,98 +399,182 @@ func TestBadMessages(t *testing.T) {
 		field         string
 		id            Opt[uint64]
 	}{
-		{"empty", ``, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"null", `null`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"array", `[{"type":"topology"}]`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"two_objects", `{"type":"topology"}{"type":"topology"}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"trailing_nul", "{\"type\":\"topology\"}\x00", FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"byte_order_mark", "\ufeff" + `{"type":"topology"}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"not_utf8", "{\"type\":\"topology\",\"x\":\"\xff\"}", FaultUTF8, EndStream, "", Opt[uint64]{}},
-		{"surrogate_as_utf8", "{\"type\":\"topology\",\"x\":\"\xed\xa0\x80\"}", FaultUTF8, EndStream, "", Opt[uint64]{}},
-		{"half_a_surrogate_pair", `{"type":"topology","x":"\ud800"}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"halves_the_wrong_way", `{"type":"topology","x":"\udc00\ud800"}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"bad_escape", `{"type":"topology","x":"\x41"}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"line_break_in_string", "{\"type\":\"topology\",\"x\":\"a\nb\"}", FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"unterminated", `{"type":"topology"`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"unterminated_string", `{"type":"topology`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"trailing_comma", `{"type":"topology",}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"trailing_comma_in_array", `{"type":"topology","x":[1,]}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"comment", `{"type":"topology"/**/}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"single_quotes", `{'type':'topology'}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"leading_zero", `{"type":"topology","x":01}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"plus", `{"type":"topology","x":+1}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"nan", `{"type":"topology","x":NaN}`, FaultJSON, EndStream, "", Opt[uint64]{}},
-		{"too_deep", `{"type":"topology","x":` + deep + `}`, FaultTooDeep, EndStream, "", Opt[uint64]{}},
-		{"too_wide", `{"type":"topology"` + wide.String() + `}`, FaultTooDeep, EndStream, "", Opt[uint64]{}},
-		{"type_twice", `{"type":"topology","type":"topology"}`, FaultDuplicateKey, EndStream, "", Opt[uint64]{}},
-		{"key_twice_in_disguise", `{"type":"topology","a":1,"\u0061":2}`, FaultDuplicateKey, EndStream, "", Opt[uint64]{}},
-		{"key_twice_further_in", `{"type":"topology","x":[{"a":1,"b":{},"a":2}]}`, FaultDuplicateKey, EndStream, "", Opt[uint64]{}},
-		{"no_type", `{"tenant_id":"t1"}`, FaultType, EndStream, "", Opt[uint64]{}},
-		{"type_in_capitals", `{"Type":"topology"}`, FaultType, EndStream, "", Opt[uint64]{}},
-		{"type_null", `{"type":null}`, FaultType, EndStream, "", Opt[uint64]{}},
-		{"type_number", `{"type":1}`, FaultType, EndStream, "", Opt[uint64]{}},
-		{"type_too_long", `{"type":"` + strings.Repeat("x", 256) + `"}`, FaultType, EndStream, "", Opt[uint64]{}},
+		{"empty", ``, FaultJSON, EndStream, "", none},
+		{"null", `null`, FaultJSON, EndStream, "", none},
+		{"array", `[{"type":"topology"}]`, FaultJSON, EndStream, "", none},
+		{"two_objects", `{"type":"topology"}{"type":"topology"}`, FaultJSON, EndStream, "", none},
+		{"trailing_nul", "{\"type\":\"topology\"}\x00", FaultJSON, EndStream, "", none},
+		{"byte_order_mark", "\ufeff" + `{"type":"topology"}`, FaultJSON, EndStream, "", none},
+		{"not_utf8", "{\"type\":\"topology\",\"x\":\"\xff\"}", FaultUTF8, EndStream, "", none},
+		{"surrogate_as_utf8", "{\"type\":\"topology\",\"x\":\"\xed\xa0\x80\"}", FaultUTF8, EndStream, "", none},
+		{"half_a_surrogate_pair", `{"type":"topology","x":"\ud800"}`, FaultJSON, EndStream, "", none},
+		{"halves_the_wrong_way", `{"type":"topology","x":"\udc00\ud800"}`, FaultJSON, EndStream, "", none},
+		{"bad_escape", `{"type":"topology","x":"\x41"}`, FaultJSON, EndStream, "", none},
+		{"line_break_in_string", "{\"type\":\"topology\",\"x\":\"a\nb\"}", FaultJSON, EndStream, "", none},
+		{"unterminated", `{"type":"topology"`, FaultJSON, EndStream, "", none},
+		{"unterminated_string", `{"type":"topology`, FaultJSON, EndStream, "", none},
+		{"trailing_comma", `{"type":"topology",}`, FaultJSON, EndStream, "", none},
+		{"trailing_comma_in_array", `{"type":"topology","x":[1,]}`, FaultJSON, EndStream, "", none},
+		{"comment", `{"type":"topology"/**/}`, FaultJSON, EndStream, "", none},
+		{"single_quotes", `{'type':'topology'}`, FaultJSON, EndStream, "", none},
+		{"leading_zero", `{"type":"topology","x":01}`, FaultJSON, EndStream, "", none},
+		{"plus", `{"type":"topology","x":+1}`, FaultJSON, EndStream, "", none},
+		{"nan", `{"type":"topology","x":NaN}`, FaultJSON, EndStream, "", none},
+		{"too_deep", `{"type":"topology","x":` + deep + `}`, FaultTooDeep, EndStream, "", none},
+		{"too_wide", `{"type":"topology"` + wide.String() + `}`, FaultTooDeep, EndStream, "", none},
+		{"type_twice", `{"type":"topology","type":"topology"}`, FaultDuplicateKey, EndStream, "", none},
+		{"key_twice_in_disguise", `{"type":"topology","a":1,"\u0061":2}`, FaultDuplicateKey, EndStream, "", none},
+		{"key_twice_further_in", `{"type":"topology","x":[{"a":1,"b":{},"a":2}]}`, FaultDuplicateKey, EndStream, "", none},
+		{"no_type", `{"tenant_id":"t1"}`, FaultType, EndStream, "", none},
+		{"type_in_capitals", `{"Type":"topology"}`, FaultType, EndStream, "", none},
+		{"type_null", `{"type":null}`, FaultType, EndStream, "", none},
+		{"type_number", `{"type":1}`, FaultType, EndStream, "", none},
+		{"type_too_long", `{"type":"` + strings.Repeat("x", 256) + `"}`, FaultType, EndStream, "", none},
 
-		{"auth_without_tenant", `{"type":"auth","token":"x"}`, FaultMissing, Continue, "tenant_id", Opt[uint64]{}},
-		{"auth_without_token", `{"type":"auth","tenant_id":"t1","token":null}`, FaultMissing, Continue, "token", Opt[uint64]{}},
-		{"auth_key_in_capitals", `{"type":"auth","tenant_id":"t1","Token":"x"}`, FaultMissing, Continue, "token", Opt[uint64]{}},
-		{"auth_flags_too_large", `{"type":"auth","tenant_id":"t1","token":"x","client_flags":65536}`, FaultField, Continue, "client_flags", Opt[uint64]{}},
-		{"auth_features_too_large", `{"type":"auth","tenant_id":"t1","token":"x","client_features":4294967296}`, FaultField, Continue, "client_features", Opt[uint64]{}},
-		{"tenant_number", `{"type":"auth","tenant_id":1,"token":"x"}`, FaultField, Continue, "tenant_id", Opt[uint64]{}},
+		{"auth_without_tenant", `{"type":"auth","token":"x"}`, FaultMissing, Continue, "tenant_id", none},
+		{"auth_without_token", `{"type":"auth","tenant_id":"t1","token":null}`, FaultMissing, Continue, "token", none},
+		{"auth_key_in_capitals", `{"type":"auth","tenant_id":"t1","Token":"x"}`, FaultMissing, Continue, "token", none},
+		{
+			"auth_flags_too_large",
+			`{"type":"auth","tenant_id":"t1","token":"x","client_flags":65536}`,
+			FaultField, Continue, "client_flags", none,
+		},
+		{
+			"auth_features_too_large",
+			`{"type":"auth","tenant_id":"t1","token":"x","client_features":4294967296}`,
+			FaultField, Continue, "client_features", none,
+		},
+		{"tenant_number", `{"type":"auth","tenant_id":1,"token":"x"}`, FaultField, Continue, "tenant_id", none},
 
-		{"id_missing", `{"type":"stream_shards",` + jsonScope + `}`, FaultMissing, Continue, "request_id", Opt[uint64]{}},
-		{"id_fraction", `{"type":"stream_shards",` + jsonScope + `,"request_id":1.0}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"id_exponent", `{"type":"stream_shards",` + jsonScope + `,"request_id":1e3}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"id_negative", `{"type":"stream_shards",` + jsonScope + `,"request_id":-1}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"id_string", `{"type":"stream_shards",` + jsonScope + `,"request_id":"1"}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"id_past_64_bits", `{"type":"stream_shards",` + jsonScope + `,"request_id":18446744073709551616}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"id_far_past_64_bits", `{"type":"stream_shards",` + jsonScope + `,"request_id":99999999999999999999}`, FaultField, Continue, "request_id", Opt[uint64]{}},
-		{"kind_unknown", `{"type":"shard_owners","tenant_id":"t","namespace":"n","name":"x","kind":"table","request_id":1}`, FaultField, Continue, "kind", Some[uint64](1)},
+		{"id_missing", `{"type":"stream_shards",` + jsonScope + `}`, FaultMissing, Continue, "request_id", none},
+		{"id_fraction", `{"type":"stream_shards",` + jsonScope + `,"request_id":1.0}`, FaultField, Continue, "request_id", none},
+		{"id_exponent", `{"type":"stream_shards",` + jsonScope + `,"request_id":1e3}`, FaultField, Continue, "request_id", none},
+		{"id_negative", `{"type":"stream_shards",` + jsonScope + `,"request_id":-1}`, FaultField, Continue, "request_id", none},
+		{"id_string", `{"type":"stream_shards",` + jsonScope + `,"request_id":"1"}`, FaultField, Continue, "request_id", none},
+		{
+			"id_past_64_bits",
+			`{"type":"stream_shards",` + jsonScope + `,"request_id":18446744073709551616}`,
+			FaultField, Continue, "request_id", none,
+		},
+		{
+			"id_far_past_64_bits",
+			`{"type":"stream_shards",` + jsonScope + `,"request_id":99999999999999999999}`,
+			FaultField, Continue, "request_id", none,
+		},
+		{
+			"kind_unknown",
+			`{"type":"shard_owners","tenant_id":"t","namespace":"n","name":"x","kind":"table","request_id":1}`,
+			FaultField, Continue, "kind", Some[uint64](1),
+		},
 
 		{"payload_missing", `{"type":"publish",` + jsonScope + `,"request_id":9}`, FaultMissing, Continue, "payload", Some[uint64](9)},
-		{"payload_unpadded", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG8"}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"payload_url_alphabet", `{"type":"publish",` + jsonScope + `,"payload":"-_-_"}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"payload_line_break", `{"type":"publish",` + jsonScope + `,"payload":"aGVs\nbG8="}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"payload_carriage_return", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG8=\r"}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"payload_stray_bits", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG9="}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"payload_array", `{"type":"publish",` + jsonScope + `,"payload":[1,2]}`, FaultField, Continue, "payload", Opt[uint64]{}},
-		{"ack_unknown", `{"type":"publish",` + jsonScope + `,"payload":"","ack":"all","request_id":9}`, FaultField, Continue, "ack", Some[uint64](9)},
-		{"ack_without_id", `{"type":"publish",` + jsonScope + `,"payload":"","ack":"per_batch"}`, FaultMissing, Continue, "request_id", Opt[uint64]{}},
-		{"payloads_string", `{"type":"publish_batch",` + jsonScope + `,"payloads":"aGVsbG8="}`, FaultField, Continue, "payloads", Opt[uint64]{}},
-		{"payloads_null_inside", `{"type":"publish_batch",` + jsonScope + `,"payloads":["",null]}`, FaultField, Continue, "payloads", Opt[uint64]{}},
-		{"payloads_bad_inside", `{"type":"publish_batch",` + jsonScope + `,"payloads":["","="]}`, FaultField, Continue, "payloads", Opt[uint64]{}},
-		{"sequence_missing", `{"type":"publish_idempotent",` + jsonScope + `,"payloads":[],"request_id":3,"producer_id":1}`, FaultMissing, Continue, "sequence", Some[uint64](3)},
-		{"expected_missing", `{"type":"publish_if",` + jsonScope + `,"payloads":[],"request_id":3}`, FaultMissing, Continue, "expected_offset", Some[uint64](3)},
+		{"payload_unpadded", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG8"}`, FaultField, Continue, "payload", none},
+		{"payload_url_alphabet", `{"type":"publish",` + jsonScope + `,"payload":"-_-_"}`, FaultField, Continue, "payload", none},
+		{"payload_line_break", `{"type":"publish",` + jsonScope + `,"payload":"aGVs\nbG8="}`, FaultField, Continue, "payload", none},
+		{"payload_carriage_return", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG8=\r"}`, FaultField, Continue, "payload", none},
+		{"payload_stray_bits", `{"type":"publish",` + jsonScope + `,"payload":"aGVsbG9="}`, FaultField, Continue, "payload", none},
+		{"payload_array", `{"type":"publish",` + jsonScope + `,"payload":[1,2]}`, FaultField, Continue, "payload", none},
+		{
+			"ack_unknown",
+			`{"type":"publish",` + jsonScope + `,"payload":"","ack":"all","request_id":9}`,
+			FaultField, Continue, "ack", Some[uint64](9),
+		},
+		{
+			"ack_without_id",
+			`{"type":"publish",` + jsonScope + `,"payload":"","ack":"per_batch"}`,
+			FaultMissing, Continue, "request_id", none,
+		},
+		{"payloads_string", `{"type":"publish_batch",` + jsonScope + `,"payloads":"aGVsbG8="}`, FaultField, Continue, "payloads", none},
+		{
+			"payloads_null_inside",
+			`{"type":"publish_batch",` + jsonScope + `,"payloads":["",null]}`,
+			FaultField, Continue, "payloads", none,
+		},
+		{"payloads_bad_inside", `{"type":"publish_batch",` + jsonScope + `,"payloads":["","="]}`, FaultField, Continue, "payloads", none},
+		{
+			"sequence_missing",
+			`{"type":"publish_idempotent",` + jsonScope + `,"payloads":[],"request_id":3,"producer_id":1}`,
+			FaultMissing, Continue, "sequence", Some[uint64](3),
+		},
+		{
+			"expected_missing",
+			`{"type":"publish_if",` + jsonScope + `,"payloads":[],"request_id":3}`,
+			FaultMissing, Continue, "expected_offset", Some[uint64](3),
+		},
 
-		{"start_unknown", `{"type":"subscribe",` + jsonScope + `,"start":"middle"}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"start_word_offset", `{"type":"subscribe",` + jsonScope + `,"start":"offset"}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"start_two_keys", `{"type":"subscribe",` + jsonScope + `,"start":{"offset":1,"x":2}}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"start_empty", `{"type":"subscribe",` + jsonScope + `,"start":{}}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"start_negative", `{"type":"subscribe",` + jsonScope + `,"start":{"offset":-1}}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"start_object_latest", `{"type":"subscribe",` + jsonScope + `,"start":{"latest":1}}`, FaultField, Continue, "start", Opt[uint64]{}},
-		{"shard_too_large", `{"type":"subscribe",` + jsonScope + `,"shard":4294967296}`, FaultField, Continue, "shard", Opt[uint64]{}},
+		{"start_unknown", `{"type":"subscribe",` + jsonScope + `,"start":"middle"}`, FaultField, Continue, "start", none},
+		{"start_word_offset", `{"type":"subscribe",` + jsonScope + `,"start":"offset"}`, FaultField, Continue, "start", none},
+		{"start_two_keys", `{"type":"subscribe",` + jsonScope + `,"start":{"offset":1,"x":2}}`, FaultField, Continue, "start", none},
+		{"start_empty", `{"type":"subscribe",` + jsonScope + `,"start":{}}`, FaultField, Continue, "start", none},
+		{"start_negative", `{"type":"subscribe",` + jsonScope + `,"start":{"offset":-1}}`, FaultField, Continue, "start", none},
+		{"start_object_latest", `{"type":"subscribe",` + jsonScope + `,"start":{"latest":1}}`, FaultField, Continue, "start", none},
+		{"shard_too_large", `{"type":"subscribe",` + jsonScope + `,"shard":4294967296}`, FaultField, Continue, "shard", none},
 
-		{"watch_neither", `{"type":"cache_watch",` + jsonCache + `}`, FaultExclusive, Continue, "key", Opt[uint64]{}},
-		{"watch_both", `{"type":"cache_watch",` + jsonCache + `,"key":"a","prefix":""}`, FaultExclusive, Continue, "key", Opt[uint64]{}},
-		{"watch_retained_from_offset", `{"type":"cache_watch",` + jsonCache + `,"key":"a","retained":true,"from_offset":1}`, FaultExclusive, Continue, "retained", Opt[uint64]{}},
-		{"retained_number", `{"type":"cache_watch",` + jsonCache + `,"key":"a","retained":1}`, FaultField, Continue, "retained", Opt[uint64]{}},
-		{"ttl_negative", `{"type":"cache_put",` + jsonCache + `,"key":"a","value":"","ttl_ms":-1}`, FaultField, Continue, "ttl_ms", Opt[uint64]{}},
-		{"condition_missing", `{"type":"cache_put_if",` + jsonCache + `,"key":"a","value":"","request_id":1}`, FaultMissing, Continue, "condition", Some[uint64](1)},
-		{"condition_present", `{"type":"cache_put_if",` + jsonCache + `,"key":"a","value":"","condition":"present","request_id":1}`, FaultField, Continue, "condition", Some[uint64](1)},
-		{"delta_too_large", `{"type":"counter_add",` + jsonCache + `,"key":"a","delta":9223372036854775808,"request_id":1}`, FaultField, Continue, "delta", Some[uint64](1)},
-		{"delta_too_small", `{"type":"counter_add",` + jsonCache + `,"key":"a","delta":-9223372036854775809,"request_id":1}`, FaultField, Continue, "delta", Some[uint64](1)},
-		{"delta_minus_zero", `{"type":"counter_add",` + jsonCache + `,"key":"a","delta":-0,"request_id":1}`, FaultField, Continue, "delta", Some[uint64](1)},
+		{"watch_neither", `{"type":"cache_watch",` + jsonCache + `}`, FaultExclusive, Continue, "key", none},
+		{"watch_both", `{"type":"cache_watch",` + jsonCache + `,"key":"a","prefix":""}`, FaultExclusive, Continue, "key", none},
+		{
+			"watch_retained_from_offset",
+			`{"type":"cache_watch",` + jsonCache + `,"key":"a","retained":true,"from_offset":1}`,
+			FaultExclusive, Continue, "retained", none,
+		},
+		{"retained_number", `{"type":"cache_watch",` + jsonCache + `,"key":"a","retained":1}`, FaultField, Continue, "retained", none},
+		{"ttl_negative", `{"type":"cache_put",` + jsonCache + `,"key":"a","value":"","ttl_ms":-1}`, FaultField, Continue, "ttl_ms", none},
+		{
+			"condition_missing",
+			`{"type":"cache_put_if",` + jsonCache + `,"key":"a","value":"","request_id":1}`,
+			FaultMissing, Continue, "condition", Some[uint64](1),
+		},
+		{
+			"condition_present",
+			`{"type":"cache_put_if",` + jsonCache + `,"key":"a","value":"","condition":"present","request_id":1}`,
+			FaultField, Continue, "condition", Some[uint64](1),
+		},
+		{
+			"delta_too_large",
+			`{"type":"counter_add",` + jsonCache + `,"key":"a","delta":9223372036854775808,"request_id":1}`,
+			FaultField, Continue, "delta", Some[uint64](1),
+		},
+		{
+			"delta_too_small",
+			`{"type":"counter_add",` + jsonCache + `,"key":"a","delta":-9223372036854775809,"request_id":1}`,
+			FaultField, Continue, "delta", Some[uint64](1),
+		},
+		{
+			"delta_minus_zero",
+			`{"type":"counter_add",` + jsonCache + `,"key":"a","delta":-0,"request_id":1}`,
+			FaultField, Continue, "delta", Some[uint64](1),
+		},
 
 		{"poll_without_max", `{"type":"group_poll",` + jsonGroup + `}`, FaultMissing, Continue, "max_records", Some[uint64](5)},
 		{"seek_without_start", `{"type":"group_seek",` + jsonGroup + `}`, FaultMissing, Continue, "start", Some[uint64](5)},
-		{"seek_to_nothing", `{"type":"group_seek",` + jsonGroup + `,"start":{"offset":null}}`, FaultField, Continue, "start", Some[uint64](5)},
+		{
+			"seek_to_nothing",
+			`{"type":"group_seek",` + jsonGroup + `,"start":{"offset":null}}`,
+			FaultField, Continue, "start", Some[uint64](5),
+		},
 		{"ack_without_offset", `{"type":"group_ack",` + jsonGroup + `,"offset":null}`, FaultMissing, Continue, "offset", Some[uint64](5)},
 
-		{"change_unknown", `{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":[{"op":"merge","key":"a"}],"request_id":1}`, FaultField, Continue, "changes.op", Some[uint64](1)},
-		{"change_without_value", `{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":[{"op":"put","key":"a"}],"request_id":1}`, FaultMissing, Continue, "changes.value", Some[uint64](1)},
-		{"change_string", `{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":["put"],"request_id":1}`, FaultField, Continue, "changes", Some[uint64](1)},
+		{
+			"change_unknown",
+			`{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":[{"op":"merge","key":"a"}],"request_id":1}`,
+			FaultField, Continue, "changes.op", Some[uint64](1),
+		},
+		{
+			"change_without_value",
+			`{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":[{"op":"put","key":"a"}],"request_id":1}`,
+			FaultMissing, Continue, "changes.value", Some[uint64](1),
+		},
+		{
+			"change_string",
+			`{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":["put"],"request_id":1}`,
+			FaultField, Continue, "changes", Some[uint64](1),
+		},
 		{"filter_array", `{"type":"subscriptions_list","request_id":1,"filter":[]}`, FaultField, Continue, "filter", Some[uint64](1)},
-		{"dropping_string", `{"type":"subscriptions_list","request_id":1,"filter":{"dropping":"yes"}}`, FaultField, Continue, "filter.dropping", Some[uint64](1)},
+		{
+			"dropping_string",
+			`{"type":"subscriptions_list","request_id":1,"filter":{"dropping":"yes"}}`,
+			FaultField, Continue, "filter.dropping", Some[uint64](1),
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, err := ParseRequest([]byte(tc.payload))
@@ -581,7 +668,10 @@ func TestLenientMessages(t *testing.T) {
 			"slash_escaped_in_base64", `{"type":"publish",` + jsonScope + `,"payload":"\/\/\/\/","key":""}`,
 			&Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{255, 255, 255}, Key: []byte{}},
 		},
-		{"ack_none", `{"type":"publish",` + jsonScope + `,"payload":"","ack":"none"}`, &Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{}}},
+		{
+			"ack_none", `{"type":"publish",` + jsonScope + `,"payload":"","ack":"none"}`,
+			&Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{}},
+		},
 		{
 			"largest_numbers", `{"type":"counter_add",` + jsonCache + `,"key":"","delta":-9223372036854775808,"request_id":18446744073709551615}`,
 			&CounterAdd{CacheScope: CacheScope{"t1", "n", "c"}, Delta: math.MinInt64, RequestID: math.MaxUint64},
@@ -642,7 +732,10 @@ func TestUnknownTypes(t *testing.T) {
 
 // TestMemoryOfMessages holds parsing to a small multiple of what arrived, for the shapes that blow up most.
 func TestMemoryOfMessages(t *testing.T) {
-	const size = 1 << 20
+	const (
+		size   = 1 << 20
+		commit = `{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","changes":[`
+	)
 	repeat := func(head, item, tail string) []byte {
 		n := size / (len(item) + 1)
 		return []byte(head + strings.Repeat(item+",", n-1) + item + tail)
@@ -654,11 +747,8 @@ func TestMemoryOfMessages(t *testing.T) {
 		times   int
 	}{
 		{"empty_payloads", repeat(`{"type":"publish_batch",`+jsonScope+`,"payloads":[`, `""`, `]}`), ParseRequest, 5},
-		{"empty_objects", repeat(`{"type":"commit",`+jsonScope+`,"entity_key":"","event":"","changes":[`, `{}`, `],"request_id":1}`), ParseRequest, 1},
-		{
-			"smallest_changes",
-			repeat(`{"type":"commit",`+jsonScope+`,"entity_key":"","event":"","changes":[`, `{"op":"delete","key":""}`, `],"request_id":1}`), ParseRequest, 16,
-		},
+		{"empty_objects", repeat(commit, `{}`, `],"request_id":1}`), ParseRequest, 1},
+		{"smallest_changes", repeat(commit, `{"op":"delete","key":""}`, `],"request_id":1}`), ParseRequest, 16},
 		{"smallest_records", repeat(`{"type":"group_records","records":[`, `{"offset":1,"payload":""}`, `],"request_id":1}`), ParseReply, 32},
 		{"numbers", repeat(`{"type":"group_dead_letter_list","offsets":[`, `1`, `],"request_id":1}`), ParseReply, 32},
 		{"nothing_known", repeat(`{"type":"topology","x":[`, `{"a":{},"b":[]}`, `]}`), ParseRequest, 1},

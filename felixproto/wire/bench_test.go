@@ -200,7 +200,7 @@ func BenchmarkAppendMessage(b *testing.B) {
 func TestHotPathAllocations(t *testing.T) {
 	frame := benchPublish(t, 64, 100)
 	dst := make([]byte, 0, 2*len(frame))
-	times := EventHead{Flags: FlagOffsets | FlagSkipped | FlagPublisher | FlagTimestamps, SkippedBefore: 1, BaseOffset: 2, Publisher: []byte("p")}
+	times := EventHead{Flags: eventParts, SkippedBefore: 1, BaseOffset: 2, Publisher: []byte("p")}
 	timed := AppendEventBatch(nil, &times, 1, mustPublish(t, frame).Payloads)
 	r := bytes.NewReader(nil)
 	for name, f := range map[string]func(){

@@ -237,28 +237,34 @@ type eventVector struct {
 var eventVectors = []eventVector{
 	{
 		"plain", "464c5831000100040000000f000000020000000161000000026263",
-		EventHead{Flags: FlagSharedEventBatch}, events(0, 0),
+		EventHead{Flags: FlagSharedEventBatch},
+		events(0, 0),
 	},
 	{
 		"offsets", "464c583100010024000000170000000000000029000000020000000161000000026263",
-		EventHead{Flags: 0x24, BaseOffset: 41}, events(41, 0),
+		EventHead{Flags: 0x24, BaseOffset: 41},
+		events(41, 0),
 	},
 	{
 		"skipped", "464c5831000108240000001f00000000000000290000000000000001000000020000000161000000026263",
-		EventHead{Flags: 0x824, BaseOffset: 41, SkippedBefore: 1}, events(41, 0),
+		EventHead{Flags: 0x824, BaseOffset: 41, SkippedBefore: 1},
+		events(41, 0),
 	},
 	{
 		"publisher", "464c5831000120240000001d000000000000002905616c696365000000020000000161000000026263",
-		EventHead{Flags: 0x2024, BaseOffset: 41, Publisher: []byte("alice")}, events(41, 0),
+		EventHead{Flags: 0x2024, BaseOffset: 41, Publisher: []byte("alice")},
+		events(41, 0),
 	},
 	{
 		"timestamps", "464c583100016824000000350000000000000029000000000000000105616c6963650000000200060a24181e4001000000016100060a24181e" +
 			"4002000000026263",
-		EventHead{Flags: 0x6824, BaseOffset: 41, SkippedBefore: 1, Publisher: []byte("alice")}, events(41, 1700000000000001),
+		EventHead{Flags: 0x6824, BaseOffset: 41, SkippedBefore: 1, Publisher: []byte("alice")},
+		events(41, 1700000000000001),
 	},
 	{
 		"named", "464c5831000100220000001a0000000000000003000000000000000500000001000000026869",
-		EventHead{Flags: 0x22, SubscriptionID: 3, BaseOffset: 5}, []Event{{Offset: 5, Payload: []byte("hi")}},
+		EventHead{Flags: 0x22, SubscriptionID: 3, BaseOffset: 5},
+		[]Event{{Offset: 5, Payload: []byte("hi")}},
 	},
 }
 
