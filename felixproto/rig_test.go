@@ -127,6 +127,7 @@ type rig struct {
 	registry *prometheus.Registry
 	addr     *net.UDPAddr
 	roots    *x509.CertPool
+	der      []byte // of the authority
 	served   chan error
 }
 
@@ -193,19 +194,26 @@ func (r *rig) close() {
 	}
 }
 
+// certificate is a server certificate of an authority of its own: some clients refuse a certificate that is its own authority.
 func (r *rig) certificate() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(r.t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	r.der, err = x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
 	must(r.t, err)
-	parsed, err := x509.ParseCertificate(der)
+	parsed, err := x509.ParseCertificate(r.der)
 	must(r.t, err)
 	r.roots = x509.NewCertPool()
 	r.roots.AddCert(parsed)
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), key)
+	must(r.t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
