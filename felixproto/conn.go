@@ -124,11 +124,18 @@ func (c *conn) acceptUniStreams() {
 	}
 }
 
-// run reads a stream in a goroutine of its own. The client's stream credit bounds how many there are.
+// run reads a stream in a goroutine of its own. The client's stream credit bounds how many there are. While too many have not
+// authenticated no further stream is taken, so they are served in the order in which they came.
 func (c *conn) run(st *stream) {
+	select {
+	case c.unknown <- struct{}{}:
+	case <-c.q.Context().Done():
+		return
+	}
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()
+		<-c.unknown
 		st.abort()
 		return
 	}

@@ -89,13 +89,8 @@ func (st *stream) run() {
 	st.end(err)
 }
 
-// read takes requests until there are no more.
+// read takes requests until there are no more. It gives back the place that conn.run has taken for an unknown stream.
 func (st *stream) read(ctx context.Context) error {
-	select {
-	case st.c.unknown <- struct{}{}:
-	case <-ctx.Done():
-		return errStop
-	}
 	err := st.authenticate(ctx)
 	<-st.c.unknown
 	for err == nil {
