@@ -126,7 +126,7 @@ func (a *admission) publish(p *Publication) {
 	case a.closed:
 		a.mu.Unlock()
 		s.refund(p)
-		p.finish(ErrClosed)
+		p.finish(ErrDraining)
 	case over > 0:
 		s.tenant.quota.delayed.Inc()
 		a.waitLocked(lane, p)
@@ -514,6 +514,9 @@ func (a *admission) close(ctx context.Context, shards []*Shard) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	a.mu.Unlock()
+	refuseAll(&left)
+	a.mu.Lock()
 	stop := context.AfterFunc(ctx, func() {
 		a.mu.Lock()
 		a.idle.Broadcast()
@@ -527,14 +530,19 @@ func (a *admission) close(ctx context.Context, shards []*Shard) {
 		a.dropLocked(&s.lane, &left)
 	}
 	a.mu.Unlock()
-	for p := left.first; p != nil; p = left.first {
-		left.remove(p)
-		p.Shard.refund(p)
-		p.finish(ErrClosed)
-	}
+	refuseAll(&left)
 	a.wg.Wait()
 	a.quorum.end()
 	a.leader.end()
+}
+
+// refuseAll ends publications that are not going to be written, since the broker closes.
+func refuseAll(l *publicationList) {
+	for p := l.first; p != nil; p = l.first {
+		l.remove(p)
+		p.Shard.refund(p)
+		p.finish(ErrDraining)
+	}
 }
 
 // dropLocked moves what a lane has queued to left.

@@ -9,6 +9,8 @@ var (
 	ErrNoLeader = errcode.New(errcode.NoLeader, "broker: the shard has no leader")
 	// ErrClosed is for verbs on a broker that is closing.
 	ErrClosed = errcode.New(errcode.NotLeader, "broker: closing")
+	// ErrDraining is for publishes that a closing broker does not write.
+	ErrDraining = errcode.New(errcode.Draining, "broker: closing, nothing was written")
 	// ErrNotEnoughReplicas is for acks=all when fewer replicas are in sync than min.insync.replicas asks for.
 	ErrNotEnoughReplicas = errcode.New(errcode.NotEnoughReplicas, "broker: fewer replicas in sync than min.insync.replicas")
 	// ErrInternal is for publishing to a topic that the server keeps for itself.
