@@ -67,10 +67,11 @@ func (s *Server) authenticate(c *call) error {
 
 // rejected counts why a token was refused.
 func (s *Server) rejected(tenant, token string, err error) error {
-	switch auth.ReasonOf(err) {
-	case auth.ReasonKeysUnavailable:
+	reason := auth.ReasonOf(err)
+	if reason == auth.ReasonKeysUnavailable {
 		return unavailable()
-	case auth.ReasonMalformed:
+	}
+	if reason == auth.ReasonMalformed {
 		return s.reject(rejectMalformed)
 	}
 	if said, bad := auth.Look(token); bad == nil && said.Tenant != tenant && s.opts.Controller.Image().Tenant(tenant) != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/felixlog/felix/internal/cluster"
 )
 
-// PublishedKeys are the keys of a tenant as verifiers take them, in the order in which they are published.
-func PublishedKeys(t *cluster.Tenant) []auth.Key {
+// publishedKeys are the keys of a tenant as verifiers take them, in their order.
+func publishedKeys(t *cluster.Tenant) []auth.Key {
 	keys := make([]auth.Key, len(t.Keys))
 	for i, k := range t.Keys {
 		keys[i] = auth.Key{ID: k.ID, Public: k.Public}
@@ -21,7 +21,7 @@ func keySet(c *call) (answer, error) {
 	if t == nil {
 		return answer{}, notFound("tenant %s does not exist", clip(c.params["tenant"]))
 	}
-	return ok(json.RawMessage(auth.AppendKeySet(nil, PublishedKeys(t))))
+	return ok(json.RawMessage(auth.AppendKeySet(nil, publishedKeys(t))))
 }
 
 type keysBody struct {
