@@ -122,6 +122,7 @@ type rig struct {
 	verifier *rigVerifier
 	fs       *vfs.Mem
 	shared   *log.Shared
+	syncer   *log.Syncer
 	broker   *broker.Broker
 	server   *Server
 	registry *prometheus.Registry
@@ -133,6 +134,7 @@ type rig struct {
 
 type rigOptions struct {
 	sync   log.SyncMode
+	idle   bool // syncs are not made until the test starts rig.syncer
 	broker func(*broker.Options)
 	server func(*Options)
 }
@@ -148,10 +150,12 @@ func newRig(t *testing.T, o rigOptions) *rig {
 	}}
 	j, err := journal.Open(r.fs, "data/journal", journal.Options{})
 	must(t, err)
-	syncer := log.NewSyncer(o.sync, time.Millisecond, 1)
-	syncer.Start()
-	t.Cleanup(syncer.Close)
-	r.shared = &log.Shared{FS: r.fs, Journal: j, Syncer: syncer, Pool: buf.NewPool(16 << 20), Now: time.Now}
+	r.syncer = log.NewSyncer(o.sync, time.Millisecond, 1)
+	if !o.idle {
+		r.syncer.Start()
+	}
+	t.Cleanup(r.syncer.Close)
+	r.shared = &log.Shared{FS: r.fs, Journal: j, Syncer: r.syncer, Pool: buf.NewPool(16 << 20), Now: time.Now}
 	bo := broker.Options{Metadata: r.meta, Self: rigBroker, Shared: r.shared, Dir: "data/shards", CommitOnSync: o.sync == log.SyncOnCommit}
 	if o.broker != nil {
 		o.broker(&bo)
@@ -231,6 +235,11 @@ func (r *rig) stream(name string, shards int, durable bool, change ...func(*clus
 	}
 	r.meta.change(func(b *cluster.Builder) { must(r.t, b.PutTopic(topic)) })
 	return r.meta.Image().TopicByID(topic.ID)
+}
+
+// delete removes a stream.
+func (r *rig) delete(topic *cluster.Topic) {
+	r.meta.change(func(b *cluster.Builder) { b.DeleteTopic(topic) })
 }
 
 func must(t testing.TB, err error) {

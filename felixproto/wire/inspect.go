@@ -172,7 +172,7 @@ type SubscriptionFilter struct {
 	Stream    Opt[string]
 	Shard     Opt[uint32]
 	Principal Opt[string]
-	// Dropping keeps those that have dropped events, or those that have not.
+	// Dropping, if it is true, keeps only those that have dropped events.
 	Dropping Opt[bool]
 }
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/felixlog/felix/internal/errcode"
 )
 
 // TestMessageTypes holds each direction to its own messages.
@@ -233,6 +235,12 @@ func TestCodes(t *testing.T) {
 	}
 	if _, known := ParseCode("newer"); known || Code(99).String() != "" || Code(99).Retry() != RetryFatal {
 		t.Error("an unknown code is known")
+	}
+	for _, k := range errcode.Kinds() {
+		f := NewFailure(k, "m")
+		if c, known := ParseCode(f.Code); !known || f.Class() == 0 || f.Message != "m" {
+			t.Errorf("kind %v says %+v (%v)", k, f, c)
+		}
 	}
 	if ParseRetry("newer") != RetryFatal || ParseRetry("") != 0 || Retry(9).String() != "fatal" {
 		t.Error("an unknown class is not fatal")
