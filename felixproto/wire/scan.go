@@ -9,9 +9,9 @@ import (
 const (
 	// maxDepth is how deep JSON may be nested. The deepest message of the protocol has four levels.
 	maxDepth = 32
-	// maxKeys is how many keys one JSON object may have. The widest message has fifteen. It keeps the search for duplicates, which
-	// compares each key with all before it, linear in the size of the input.
-	maxKeys = 64
+	// maxKeys is how many keys one JSON object may have. The widest object of the protocol has sixteen. It keeps the search for
+	// duplicates, which compares each key with all before it, linear in the size of the input.
+	maxKeys = 32
 )
 
 // field is one member of a JSON object.
