@@ -2,6 +2,8 @@ package auth
 
 import (
 	"errors"
+	"fmt"
+	"io"
 
 	"github.com/felixlog/felix/internal/errcode"
 )
@@ -59,6 +61,15 @@ func (e *RefusedError) Error() string {
 		return "the client certificate was not issued to the principal of the token"
 	}
 	return "the token was refused"
+}
+
+// Format writes the public sentence; %+v, which loggers use for errors, the detail too.
+func (e *RefusedError) Format(f fmt.State, verb rune) {
+	text := e.Error()
+	if verb == 'v' && f.Flag('+') {
+		text += " (" + e.Detail() + ")"
+	}
+	_, _ = io.WriteString(f, text) // the formatter keeps what could go wrong
 }
 
 // Kind is AuthenticationFailed.

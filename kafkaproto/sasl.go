@@ -2,6 +2,8 @@ package kafkaproto
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"reflect"
 	"time"
@@ -121,6 +123,9 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := c.checkCertificate(id.CheckCertificate); err != nil {
+		return 0, err
+	}
 	if c.sasl.done && (id.Caller.Tenant != c.caller.Tenant || id.Caller.Principal != c.caller.Principal) {
 		return 0, errcode.New(errcode.AuthenticationFailed, "the principal changed on a connection that was authenticated already")
 	}
@@ -132,6 +137,19 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	c.caller, c.ready = id.Caller, true
 	c.sasl.done, c.sasl.expires = true, id.Expires
 	return lifetime, nil
+}
+
+// checkCertificate holds the client's certificate against a credential that asks for one of its own (row 86).
+func (c *conn) checkCertificate(check func(*x509.Certificate) error) error {
+	tc, secure := c.nc.(*tls.Conn)
+	if check == nil || !secure {
+		return nil
+	}
+	var shown *x509.Certificate
+	if certs := tc.ConnectionState().PeerCertificates; len(certs) > 0 {
+		shown = certs[0]
+	}
+	return check(shown)
 }
 
 // authFailureText is what the client may read about err, which is logged and counted. It never names what was sent.

@@ -39,8 +39,10 @@ func (n *Node) close(ctx context.Context, hurry <-chan struct{}) error {
 	budget := n.config.ShutdownDrain
 	deadline := time.Now().Add(budget)
 	n.logger.Info("draining", zap.Duration("budget", budget))
+	n.closeDevelopment()
 	n.closeGroups(ctx)
 	forced := n.drainKafka(ctx, hurry, budget-budget/closeShare)
+	forced = errors.Join(forced, n.drainNative(ctx, max(time.Until(deadline)-budget/closeShare, minCloseTime)))
 
 	rest, cancel := context.WithTimeout(ctx, max(time.Until(deadline), minCloseTime))
 	defer cancel()
@@ -188,6 +190,7 @@ func (n *Node) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), minCloseTime)
 	defer cancel()
 	var failed error
+	n.closeDevelopment()
 	n.closeGroups(ctx)
 	if n.kafka != nil {
 		failed = n.kafka.Close(ctx)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/felixproto"
 	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/kafkaproto"
@@ -39,8 +41,12 @@ type Node struct {
 	pool       *buf.Pool
 	broker     *broker.Broker
 	kafka      *kafkaproto.Server  // nil when the listener is off
+	native     *felixproto.Server  // nil when the listener is off
 	groups     *groups.Coordinator // nil when the listener is off
 	stopGroups context.CancelFunc  // ends what tells it of images
+	verifiers  verifiers
+	tls        *tls.Config        // of the client listeners; nil until one needs it
+	stopDev    context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
 
 	clean bool // the previous stop was clean
 	addrs Addresses
@@ -70,7 +76,7 @@ func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 2)}
+	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 3)}
 	n.metrics = newMetrics(n.registry)
 	if err := n.open(ctx, opts); err != nil {
 		return nil, errors.Join(err, n.abandon(ctx))
@@ -102,11 +108,20 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := n.openData(ctx, opts, kafkaListener); err != nil {
+	nativeSocket, err := n.bindNative(ctx)
+	if err != nil {
 		return errors.Join(err, closeListener(kafkaListener))
+	}
+	if err := n.openData(ctx, opts, kafkaListener, nativeSocket); err != nil {
+		return errors.Join(err, closeListener(kafkaListener), closeSocket(nativeSocket))
 	}
 	if fresh {
 		if err := claimDir(n.config.DataDir, n.config.NodeID); err != nil {
+			return err
+		}
+	}
+	if n.config.Development {
+		if err := n.openDevelopment(ctx, opts.Now); err != nil {
 			return err
 		}
 	}
@@ -118,7 +133,7 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 			return err
 		}
 	}
-	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
+	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka), zap.String("native", n.addrs.Native),
 		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
 	return nil
 }
@@ -191,7 +206,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // openData opens everything that holds data and lets the Kafka listener answer on ln (nil when it is off).
-func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) error {
+func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener, udp *net.UDPConn) error {
 	if err := n.openJournal(); err != nil {
 		return err
 	}
@@ -202,6 +217,9 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 	if err != nil {
 		return err
 	}
+	if n.verifiers, err = newVerifiers(n.controller.Image, opts.Now); err != nil {
+		return err
+	}
 	if err := n.openBroker(self, opts.Now); err != nil {
 		return err
 	}
@@ -210,6 +228,11 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 			return err
 		}
 		if err := n.serveKafka(ln, opts.Now); err != nil {
+			return err
+		}
+	}
+	if udp != nil {
+		if err := n.serveNative(ctx, udp, n.verifiers.broker, opts.Now); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 // Addresses are the bound addresses of a node's listeners, as host:port; a listener that is off is empty and left out of the file.
 type Addresses struct {
 	Kafka   string `json:"kafka,omitempty"`
+	Native  string `json:"native,omitempty"` // UDP
+	API     string `json:"api,omitempty"`
 	Metrics string `json:"metrics,omitempty"`
 }
 
