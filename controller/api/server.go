@@ -72,7 +72,7 @@ func (s *Server) newHTTP(t *router) *http.Server {
 	return &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(t, w, r) }),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: answerTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, Protocols: protocols,
+		MaxHeaderBytes: maxHeaderBytes, Protocols: protocols, DisableGeneralOptionsHandler: true,
 		ErrorLog: zap.NewStdLog(s.logger.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
 }
