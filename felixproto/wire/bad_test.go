@@ -366,9 +366,9 @@ func TestBadAcks(t *testing.T) {
 		t.Errorf("unknown code and class: %+v, %v", a, err)
 	}
 	// Text that is too long is cut between characters, text that is no UTF-8 is repaired.
-	long := PublishAck{Failed: true, Message: strings.Repeat("語", 30_000)}
+	long := PublishAck{Failed: true, Message: "a" + strings.Repeat("語", 30_000)}
 	flags, payload := split(t, AppendPublishAck(nil, &long, 0))
-	if got, err := ParsePublishAck(flags, payload); err != nil || got.Message != strings.Repeat("語", maxShort/3) {
+	if got, err := ParsePublishAck(flags, payload); err != nil || got.Message != "a"+strings.Repeat("語", (maxShort-1)/3) {
 		t.Errorf("%d bytes of message, %v", len(got.Message), err)
 	}
 	bad := PublishAck{Failed: true, Message: "a\xffb"}
@@ -773,5 +773,19 @@ func TestFaultNames(t *testing.T) {
 	err := &DecodeError{Fault: FaultMissing, Type: "auth", Field: "token"}
 	if got := err.Error(); got != "wire: auth: missing field: token" {
 		t.Errorf("text %q", got)
+	}
+}
+
+func TestTokenIsNotPrinted(t *testing.T) {
+	m := &Auth{TenantID: "t1", Token: "secret"}
+	for _, v := range []any{m, *m, struct{ M *Auth }{m}, []Message{m}} {
+		for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+			if got := fmt.Sprintf(format, v); strings.Contains(got, "secret") {
+				t.Errorf("%T with %s: %s", v, format, got)
+			}
+		}
+	}
+	if _, err := ParseRequest([]byte(`{"type":"auth","tenant_id":1,"token":"secret"}`)); strings.Contains(err.Error(), "secret") {
+		t.Error(err)
 	}
 }

@@ -34,11 +34,11 @@ func (m *Auth) SetFeatures(f Features) {
 	m.ClientFeatures, m.ClientFeaturesHigh = Some(low), Opt[uint32]{Value: high, Set: high != 0}
 }
 
-// String leaves the token out.
-func (m *Auth) String() string { return "auth of tenant " + m.TenantID }
+// String leaves the token out, also where an Auth is printed as a part of something.
+func (m Auth) String() string { return "auth of tenant " + m.TenantID }
 
 // GoString leaves the token out.
-func (m *Auth) GoString() string { return m.String() }
+func (m Auth) GoString() string { return m.String() }
 
 // AuthOK accepts an Auth that had ClientFlags. Server to client.
 type AuthOK struct {
