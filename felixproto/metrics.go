@@ -72,7 +72,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		malformedBy:      vec("felix_quic_malformed_total", "Frames that were not understood, by what was wrong.", "fault"),
 		unsupported:      counter("felix_quic_unsupported_requests_total", "Requests of a type that is not served."),
 		overdue:          counter("felix_quic_overdue_answers_total", "Streams closed because an answer was overdue; stays 0."),
-		droppedBy:        vec("felix_broker_ingress_dropped_total", "Publishes without an answer that were dropped, by why.", "policy"),
+		droppedBy:        vec("felix_quic_publishes_dropped_total", "Publishes without an answer that were dropped before they reached a shard, by why.", "reason"),
 		subscriptions:    gauge("felix_sub_connection_subscribers", "Subscriptions."),
 		enqueued:         counter("felix_sub_queue_enqueued_total", "Records put into subscribers' queues."),
 		droppedEvents:    counter("felix_sub_queue_dropped_total", "Records dropped because a subscriber's queue was full."),
@@ -127,7 +127,7 @@ func (s *Server) queued() int {
 	return n
 }
 
-// dropped notes a publish that nobody waits for and that was not written. The counter is its only trace for the client.
+// dropped notes a publish that nobody waits for and that is not taken on. The counter is its only trace for the client.
 func (s *Server) dropped(st *stream, err error) {
 	policy := errcode.Of(err).String()
 	var (
@@ -141,5 +141,5 @@ func (s *Server) dropped(st *stream, err error) {
 		policy = over.Reason
 	}
 	s.metrics.droppedBy.WithLabelValues(policy).Inc()
-	s.peerLog.Info("publish dropped", zap.String("tenant", st.tenantName()), zap.Uint64("connection", st.c.id), zap.String("policy", policy), zap.Error(err))
+	s.peerLog.Info("publish dropped", zap.String("tenant", st.tenantName()), zap.Uint64("connection", st.c.id), zap.String("reason", policy), zap.Error(err))
 }

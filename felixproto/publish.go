@@ -297,9 +297,6 @@ func (p *publication) recycle() {
 func (p *publication) finished(_ *broker.Publication, res broker.PublishResult) {
 	st := p.st
 	st.c.refund(p.account, p.bytes)
-	if p.form == answerNone && res.Err != nil {
-		st.c.s.dropped(st, res.Err)
-	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.leaveLocked(p)

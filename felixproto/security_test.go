@@ -401,7 +401,7 @@ func TestUnackedPublishToNowhere(t *testing.T) {
 	s.publishAs(&wire.BinaryPublish{Stream: []byte("none")}, "nowhere")
 	s.send(&wire.Topology{})
 	expect[*wire.TopologyView](s)
-	if got := counter(t, r, "felix_broker_ingress_dropped_total"); got != 2 {
+	if got := counter(t, r, "felix_quic_publishes_dropped_total"); got != 2 {
 		t.Errorf("%v publishes counted as dropped", got)
 	}
 }

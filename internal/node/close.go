@@ -33,6 +33,9 @@ func (n *Node) close(ctx context.Context, hurry <-chan struct{}) error {
 	if n.admin != nil {
 		n.admin.set(draining)
 	}
+	if n.api != nil {
+		n.api.Drain()
+	}
 	n.removeReadyFile()
 	n.predrain(ctx, hurry)
 
@@ -41,8 +44,12 @@ func (n *Node) close(ctx context.Context, hurry <-chan struct{}) error {
 	n.logger.Info("draining", zap.Duration("budget", budget))
 	n.closeDevelopment()
 	n.closeGroups(ctx)
+	// Calls of the API are short, and what they ask for goes to the controller, which closes last.
+	apiForced := n.drainAPI(ctx, budget/closeShare)
 	forced := n.drainKafka(ctx, hurry, budget-budget/closeShare)
 	forced = errors.Join(forced, n.drainNative(ctx, max(time.Until(deadline)-budget/closeShare, minCloseTime)))
+
+	forced = errors.Join(apiForced, forced)
 
 	rest, cancel := context.WithTimeout(ctx, max(time.Until(deadline), minCloseTime))
 	defer cancel()
@@ -192,8 +199,14 @@ func (n *Node) abandon(ctx context.Context) error {
 	var failed error
 	n.closeDevelopment()
 	n.closeGroups(ctx)
+	if n.api != nil {
+		failed = n.api.Close(ctx)
+	}
 	if n.kafka != nil {
-		failed = n.kafka.Close(ctx)
+		failed = errors.Join(failed, n.kafka.Close(ctx))
+	}
+	if n.native != nil {
+		failed = errors.Join(failed, n.native.Close(ctx))
 	}
 	failed = errors.Join(failed, n.closeData(ctx))
 	if n.admin != nil {

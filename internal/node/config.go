@@ -30,6 +30,7 @@ type Config struct {
 	Groups  GroupsConfig
 	Native  NativeConfig
 	TLS     TLSConfig
+	API     APIConfig
 	Quotas  broker.PublishQuotas
 	Storage StorageConfig
 

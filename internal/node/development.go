@@ -43,16 +43,17 @@ func (d developmentFiles) context() string    { return filepath.Join(d.dir, "fel
 
 // development keeps the tokens of the single-node profile fresh.
 type development struct {
-	files  developmentFiles
-	tenant string
-	signer *auth.Signer
-	now    func() time.Time
+	files             developmentFiles
+	tenant, namespace string
+	signer            *auth.Signer
+	now               func() time.Time
 }
 
 // openDevelopment publishes the development key for the profile's tenant, mints the first tokens, and writes a context for felixctl.
 // Listeners must be bound. The tokens go through the same verification as any others: nothing lets them in but the key.
 func (n *Node) openDevelopment(ctx context.Context, now func() time.Time) error {
-	d := &development{files: developmentFiles{developmentDir(&n.config)}, tenant: n.config.Kafka.AnonymousTenant, now: now}
+	k := &n.config.Kafka
+	d := &development{files: developmentFiles{developmentDir(&n.config)}, tenant: k.AnonymousTenant, namespace: k.DefaultNamespace, now: now}
 	if err := os.MkdirAll(d.files.dir, 0o700); err != nil {
 		return fmt.Errorf("development files: %w", err)
 	}
@@ -214,8 +215,10 @@ func (d *development) felixctlContext(a Addresses) []byte {
 	}
 	if a.Kafka != "" {
 		set("kafka_brokers", dialable(a.Kafka))
+		set("kafka_security", "plaintext")
 	}
 	set("tenant", d.tenant)
+	set("namespace", d.namespace)
 	set("token_file", path(d.files.token()))
 	if a.API != "" {
 		set("controlplane_url", "http://"+dialable(a.API))

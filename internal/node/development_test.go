@@ -194,7 +194,7 @@ func TestDevelopmentTokensAreRenewed(t *testing.T) {
 }
 
 func TestFelixctlContext(t *testing.T) {
-	d := &development{files: developmentFiles{"/var/lib/felix/dev"}, tenant: "default"}
+	d := &development{files: developmentFiles{"/var/lib/felix/dev"}, tenant: "default", namespace: "default"}
 	got := string(d.felixctlContext(Addresses{Kafka: "127.0.0.1:9092", Native: "0.0.0.0:5000", API: "127.0.0.1:8443"}))
 	const want = `# Written by felix at each start: felixctl --config FILE, or FELIX_CLI_CONFIG=FILE.
 current = "dev"
@@ -204,7 +204,9 @@ brokers = "127.0.0.1:5000"
 ca_file = "/var/lib/felix/dev/ca.pem"
 server_name = "localhost"
 kafka_brokers = "127.0.0.1:9092"
+kafka_security = "plaintext"
 tenant = "default"
+namespace = "default"
 token_file = "/var/lib/felix/dev/token"
 controlplane_url = "http://127.0.0.1:8443"
 controlplane_token_file = "/var/lib/felix/dev/api-token"

@@ -17,6 +17,7 @@ import (
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/controller/api"
 	"github.com/felixlog/felix/felixproto"
 	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/buf"
@@ -44,6 +45,7 @@ type Node struct {
 	native     *felixproto.Server  // nil when the listener is off
 	groups     *groups.Coordinator // nil when the listener is off
 	stopGroups context.CancelFunc  // ends what tells it of images
+	api        *api.Server         // nil when neither the API nor bootstrap is on
 	verifiers  verifiers
 	tls        *tls.Config        // of the client listeners; nil until one needs it
 	stopDev    context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
@@ -76,7 +78,7 @@ func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 3)}
+	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 4)}
 	n.metrics = newMetrics(n.registry)
 	if err := n.open(ctx, opts); err != nil {
 		return nil, errors.Join(err, n.abandon(ctx))
@@ -112,18 +114,26 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if err != nil {
 		return errors.Join(err, closeListener(kafkaListener))
 	}
-	if err := n.openData(ctx, opts, kafkaListener, nativeSocket); err != nil {
+	apis, err := n.bindAPI(ctx)
+	if err != nil {
 		return errors.Join(err, closeListener(kafkaListener), closeSocket(nativeSocket))
+	}
+	if err := n.openData(ctx, opts, kafkaListener, nativeSocket); err != nil {
+		return errors.Join(err, closeListener(kafkaListener), closeSocket(nativeSocket), apis.close())
 	}
 	if fresh {
 		if err := claimDir(n.config.DataDir, n.config.NodeID); err != nil {
-			return err
+			return errors.Join(err, apis.close())
 		}
 	}
 	if n.config.Development {
 		if err := n.openDevelopment(ctx, opts.Now); err != nil {
-			return err
+			return errors.Join(err, apis.close())
 		}
+	}
+	// After the development tokens, so that whoever finds one finds its key as well.
+	if err := n.serveAPI(apis, opts.Now); err != nil {
+		return errors.Join(err, apis.close())
 	}
 	if n.admin != nil {
 		n.admin.set(serving)
@@ -134,7 +144,7 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 		}
 	}
 	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka), zap.String("native", n.addrs.Native),
-		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
+		zap.String("api", n.addrs.API), zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
 	return nil
 }
 

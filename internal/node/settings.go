@@ -45,7 +45,7 @@ const (
 
 // settings is the table. Its order is the order of docs/configuration.md and of --print-config.
 func settings() []setting {
-	return slices.Concat(processSettings(), kafkaSettings(), groupSettings(), nativeSettings(), tlsSettings(), quotaSettings(), storageSettings())
+	return slices.Concat(processSettings(), kafkaSettings(), groupSettings(), nativeSettings(), apiSettings(), tlsSettings(), quotaSettings(), storageSettings())
 }
 
 func processSettings() []setting {

@@ -27,6 +27,9 @@ func (l *Loaded) validate() error {
 	if c.DataDir == "" {
 		refuse("data_dir is empty: name a directory for the records (--data-dir)")
 	}
+	if err := c.Native.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := parseLevels(c.LogLevels); err != nil {
 		refuse("log: %w", err)
 	}
@@ -44,6 +47,7 @@ func (l *Loaded) validate() error {
 		refuse("tls.cert and tls.key go together: set both or neither")
 	}
 	errs = append(errs, l.validateTLS()...)
+	errs = append(errs, c.API.validate(c.AllowInsecure)...)
 	errs = append(errs, l.validateNames()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)
@@ -205,6 +209,7 @@ func (l *Loaded) warnings() []string {
 	if l.isExplicit("storage.fsync_interval_ms") && c.Storage.SyncMode != "periodic" {
 		warn("storage.fsync_interval_ms has no effect: storage.fsync_mode is %s", c.Storage.SyncMode)
 	}
+	out = append(out, c.API.warnings()...)
 	if c.PeerListen != "" {
 		warn("peer_bind is reserved: this release does not serve that listener")
 	}
