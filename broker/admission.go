@@ -8,6 +8,7 @@ import (
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
+	"github.com/felixlog/felix/log"
 )
 
 const (
@@ -132,28 +133,85 @@ func (a *admission) publish(p *Publication) {
 		a.waitLocked(lane, p)
 		a.wakeLocked(a.now().Add(over))
 		a.mu.Unlock()
-	case lane.waiting.first == nil && a.running < a.workers && a.idleLocked(lane):
-		lane.busy = true
-		a.running++
+	case a.beginLocked(lane):
 		a.mu.Unlock()
 		a.step(p)
 		a.carryOn(lane, 0, callerSteps)
 	case lane.waiting.first == nil && a.fitsLocked(lane.tenant, p.cost):
 		a.accept(lane, p)
 	case p.mode == OnCommit || p.mode == FireAndForget && p.Wait:
-		s.tenant.full.delayed.Inc()
-		a.waitLocked(lane, p)
-		if p.mode == OnCommit {
-			deadline := a.now().Add(a.roomWait)
-			a.room.add(p, deadline)
-			a.wakeLocked(deadline)
-		}
+		a.waitForRoomLocked(lane, p)
 		a.mu.Unlock()
 	default:
 		a.mu.Unlock()
 		s.refund(p)
 		a.refuse(p, &OverloadError{Reason: errcode.PublishQueueFull, RetryAfter: fullRetry})
 	}
+}
+
+// beginLocked takes the lane and a worker's place for the caller, if it may write to the shard at once.
+func (a *admission) beginLocked(lane *publishLane) bool {
+	if lane.waiting.first != nil || a.running >= a.workers || !a.idleLocked(lane) {
+		return false
+	}
+	lane.busy = true
+	a.running++
+	return true
+}
+
+// waitForRoomLocked puts a publication for which there is no room behind those that wait for it already.
+func (a *admission) waitForRoomLocked(lane *publishLane, p *Publication) {
+	p.Shard.tenant.full.delayed.Inc()
+	a.waitLocked(lane, p)
+	if p.mode == OnCommit {
+		deadline := a.now().Add(a.roomWait)
+		a.room.add(p, deadline)
+		a.wakeLocked(deadline)
+	}
+}
+
+// produced is a Kafka client's batch on its way into a shard.
+type produced struct {
+	p    Publication
+	in   log.AppendInput
+	res  log.AppendResult
+	err  error
+	done chan struct{} // of room 1
+}
+
+var producedPool = sync.Pool{New: func() any { return &produced{done: make(chan struct{}, 1)} }}
+
+// append writes a validated batch of a Kafka client. It passes the same admission as native publishes, but its caller waits: for its
+// turn, and before that for room, up to Options.PublishQueueWait. Errors: those of replica.Replica.Append, *OverloadError, ErrDraining; after the last two
+// nothing was written.
+func (a *admission) append(s *Shard, in log.AppendInput) (log.AppendResult, error) {
+	lane := &s.lane
+	a.mu.Lock()
+	switch {
+	case a.closed:
+		a.mu.Unlock()
+		return log.AppendResult{}, ErrDraining
+	case a.beginLocked(lane):
+		a.mu.Unlock()
+		res, err := s.replica.Append(in)
+		a.carryOn(lane, 0, callerSteps)
+		return res, err
+	}
+	k := producedPool.Get().(*produced)
+	k.in = in
+	k.p = Publication{Shard: s, mode: OnCommit, cost: int64(len(in.Batch)), produced: k}
+	if lane.waiting.first == nil && a.fitsLocked(lane.tenant, k.p.cost) {
+		a.enqueueLocked(lane, &k.p)
+		a.kickLocked()
+	} else {
+		a.waitForRoomLocked(lane, &k.p)
+	}
+	a.mu.Unlock()
+	<-k.done
+	res, err := k.res, k.err
+	k.p, k.in, k.res, k.err = Publication{}, log.AppendInput{}, log.AppendResult{}, nil
+	producedPool.Put(k)
+	return res, err
 }
 
 // draw takes a publication from its tenant's quota. It returns for how long the tenant is over it, and then takes nothing.
@@ -314,6 +372,7 @@ func (a *admission) carryOn(lane *publishLane, cost int64, steps int) {
 			a.mu.Unlock()
 			return
 		}
+		a.kickLocked() // of those who waited for room several may have been let in
 		if steps == 0 {
 			a.wg.Go(func() { a.write(p) })
 			a.mu.Unlock()
@@ -398,8 +457,8 @@ func (a *admission) leaveLocked(p *Publication) {
 	}
 }
 
-// kickLocked starts goroutines for what may be written and nobody writes: there is such only when a lane could not go on at the time
-// that a place was free.
+// kickLocked starts goroutines for what may be written and nobody writes, while a place is free: lanes that could not go on when the place
+// became free, or in which there was nothing. So there is never both, and a caller that finds a place free overtakes nobody.
 func (a *admission) kickLocked() {
 	for a.running < a.workers {
 		p := a.pickLocked()

@@ -13,6 +13,7 @@ import (
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
 	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/recordbatch"
 )
 
 // small makes a queue that is soon full.
@@ -650,4 +651,62 @@ func TestPublishFromDone(t *testing.T) {
 		st.b.Publish(p)
 		<-done
 	})
+}
+
+// TestKafkaPassesTheSameAdmission: design decision 30. A Kafka batch waits for its turn and for room, then it is refused; what it waits
+// behind it does not overtake, and what comes behind it finds no room.
+func TestKafkaPassesTheSameAdmission(t *testing.T) {
+	bubble(t, log.SyncPeriodic, func(t *testing.T, st *site) {
+		s := st.shard(t, st.meta.native(t, "t", "s", true, 1), 0)
+		other := st.shard(t, st.meta.native(t, "u", "s", true, 1), 0)
+		type outcome struct {
+			res  AppendResult
+			err  error
+			took time.Duration
+		}
+		produce := func(s *Shard, value string) chan outcome {
+			told := make(chan outcome, 1)
+			batch := nativeBatch(t, st.pool, value)
+			recordbatch.SetTimestamps(batch.Bytes(), time.Now().UnixMilli(), false)
+			recordbatch.Recrc(batch.Bytes())
+			go func() {
+				began := time.Now()
+				res, err := s.Append(AppendInput{Records: batch.Bytes(), Owner: batch})
+				batch.Release()
+				told <- outcome{res, err, time.Since(began)}
+			}()
+			synctest.Wait()
+			return told
+		}
+		release := stall(t, s)
+		held := produce(s, "held")
+		queued, native := produce(s, "queued"), st.publish(t, s, OnCommit, "native")
+		waits, late := produce(s, "waits"), st.publish(t, s, OnAccept, "no")
+		if r := <-late; overload(r.Err) != errcode.PublishQueueFull {
+			t.Errorf("a native publish behind it: %+v", r)
+		}
+		if r := <-produce(other, "elsewhere"); r.err != nil || r.took > 0 {
+			t.Errorf("another tenant: %+v", r)
+		}
+		if r := <-waits; overload(r.err) != errcode.PublishQueueFull || errcode.Of(r.err) != errcode.Overloaded || r.took < 2*time.Second || r.took > 2010*time.Millisecond {
+			t.Errorf("who waits is told %+v", r)
+		}
+		late2 := produce(s, "in time")
+		time.Sleep(time.Second)
+		release()
+		for i, c := range []chan outcome{held, queued, late2} {
+			if r := <-c; r.err != nil {
+				t.Errorf("%d: %+v", i, r)
+			}
+		}
+		if r := <-native; r.Err != nil || r.Offset != 2 {
+			t.Errorf("native: %+v", r)
+		}
+		if got := fmt.Sprint(values(t, s, 0)); got != "[held queued native in time]" {
+			t.Errorf("written %s", got)
+		}
+		if n := st.counter(t, "felix_tenant_publish_queue_full_total", "t", "delayed"); n != 2 {
+			t.Errorf("%v waits counted", n)
+		}
+	}, small(2, 2))
 }

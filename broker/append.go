@@ -46,7 +46,8 @@ type AppendResult struct {
 }
 
 // Append validates a batch and writes it as the shard's next records. It returns once the bytes are written, not committed:
-// an acks=all producer is answered after Wait until Next; so is acks=1 under on_commit.
+// an acks=all producer is answered after Wait until Next; so is acks=1 under on_commit. It waits for its turn and for room like a
+// native publish that is answered on commit, at most about Options.PublishQueueWait for the room, and is then refused as Overloaded.
 //
 // Checks and rewrites follow the Kafka record rules 3.4 with design decision 2. Errors carry their kind; those about records
 // are *errcode.RecordError or have a kind of recordbatch.
@@ -113,7 +114,7 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	if err != nil {
 		return AppendResult{}, err
 	}
-	res, err := s.replica.Append(log.AppendInput{Batch: batch, Owner: owner, Origin: log.OriginClient, Header: h})
+	res, err := s.b.admission.append(s, log.AppendInput{Batch: batch, Owner: owner, Origin: log.OriginClient, Header: h})
 	if owner != in.Owner {
 		owner.Release()
 	}

@@ -58,6 +58,7 @@ type Publication struct {
 	charged  bool        // the quota has been drawn
 	accepted bool        // Done ran when it was queued: this is the broker's own
 	cost     int64       // size of the batch
+	produced *produced   // it stands for a Kafka client's batch; nil
 	dup      bool
 	reused   bool       // a duplicate with other payloads
 	offset   ids.Offset // of the first record, once written
@@ -147,6 +148,11 @@ func (s *Shard) admissible(p *Publication) error {
 // finish gives the batch back, counts the outcome and tells the publisher, unless it was told when the publish was queued. The publication
 // may be in use again when it returns.
 func (p *Publication) finish(err error) {
+	if k := p.produced; k != nil {
+		k.err = err
+		k.done <- struct{}{} // of room 1, and told once
+		return
+	}
 	p.Batch.Release()
 	p.Batch = nil
 	m := p.Shard.b.metrics
@@ -201,6 +207,12 @@ func (p *Publication) countFailure(m *metrics, err error) {
 // returns.
 func (a *admission) step(p *Publication) {
 	s := p.Shard
+	if k := p.produced; k != nil {
+		res, err := s.replica.Append(k.in)
+		k.res = res
+		p.finish(err)
+		return
+	}
 	res, err := s.publish(p)
 	switch {
 	case err != nil:
