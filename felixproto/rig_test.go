@@ -310,7 +310,9 @@ func (c *rigConn) raw() *rigStream {
 }
 
 // open opens a stream and authenticates it as an ordinary client.
-func (c *rigConn) open(token string) *rigStream { return c.openAs("t1", token, plainFlags, plainFeatures) }
+func (c *rigConn) open(token string) *rigStream {
+	return c.openAs("t1", token, plainFlags, plainFeatures)
+}
 
 func (c *rigConn) openAs(tenant, token string, flags wire.Flags, features wire.Features) *rigStream {
 	c.t.Helper()

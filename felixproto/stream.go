@@ -230,7 +230,7 @@ func (st *stream) sendLocked(frame []byte) {
 			return
 		}
 		st.writing = true
-		st.c.s.wg.Go(st.flush)
+		st.c.s.wg.Go(st.writePending)
 	}
 	st.pending = append(st.pending, frame...)
 }
@@ -242,8 +242,8 @@ func (st *stream) brokenLocked() {
 	st.wake.Broadcast()
 }
 
-// flush writes what TryWriteAll had no credit for.
-func (st *stream) flush() {
+// writePending writes what TryWriteAll had no credit for.
+func (st *stream) writePending() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for len(st.pending) > 0 && !st.broken {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/felixproto/wire"
@@ -514,5 +515,158 @@ func TestCloseAnswers(t *testing.T) {
 	must(t, err)
 	if written := int(shard.Bounds().End); written != acked {
 		t.Errorf("%d written, %d answered", written, acked)
+	}
+}
+
+// TestUnknownNames is S-23.
+func TestUnknownNames(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	s := c.open("admin")
+	for _, at := range []wire.StreamScope{
+		{TenantID: "t1", Namespace: "none", Stream: "demo"}, {TenantID: "t1", Namespace: "default", Stream: "none"},
+	} {
+		s.send(&wire.Publish{StreamScope: at, Payload: []byte("x"), RequestID: wire.Some(uint64(1)), Ack: wire.AckPerMessage})
+		if e := expect[*wire.PublishError](s); e.Code != "not_found" || e.Retry != "retry_after" {
+			t.Errorf("publish to %+v: %+v", at, e)
+		}
+		s.send(&wire.Subscribe{StreamScope: at})
+		if e := expect[*wire.Error](s); e.Code != "not_found" || e.Retry != "retry_after" {
+			t.Errorf("subscribe to %+v: %+v", at, e)
+		}
+	}
+	other := c.openAs("t2", "admin", plainFlags, plainFeatures)
+	other.publishAs(&wire.BinaryPublish{RequestID: 5, Ack: wire.AckPerBatch, Stream: []byte("demo")}, "x")
+	if a := other.ack(); a.Code != wire.CodeForbidden {
+		t.Errorf("another tenant's token: %+v", a)
+	}
+	other.send(&wire.StreamShards{StreamScope: wire.StreamScope{TenantID: "t2", Namespace: "default", Stream: "demo"}, RequestID: 1})
+	if v := expect[*wire.StreamShardsView](other); v.Shards != 0 {
+		t.Errorf("another tenant sees %d shards", v.Shards)
+	}
+}
+
+// TestSendOrder is S-43 and S-44: one publisher's records stay in order, a batch of 64 is one answer and one run of offsets.
+func TestSendOrder(t *testing.T) {
+	r := newRig(t, rigOptions{server: func(o *Options) { o.QueueCapacity = 1 << 20 }})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	_, events := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo")})
+	const n = 10000
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fill(r.connect(), "demo", 0, n, 20)
+	}()
+	for i := range n {
+		if ev := events.next(); ev.Offset != uint64(i) || string(ev.Payload) != record(i, 20) {
+			t.Fatalf("event %d %q, want %d", ev.Offset, ev.Payload, i)
+		}
+	}
+	<-done
+	batch := make([]string, 64)
+	for i := range batch {
+		batch[i] = named(i)
+	}
+	s := c.open("admin")
+	s.publish(1, "demo", batch...)
+	if a := s.ack(); a.Offset != wire.Some(uint64(n)) {
+		t.Errorf("batch: %+v", a)
+	}
+	for i := range batch {
+		if ev := events.next(); ev.Offset != uint64(n+i) || string(ev.Payload) != named(i) {
+			t.Fatalf("event %d %q", ev.Offset, ev.Payload)
+		}
+	}
+}
+
+// TestNeighbourOfABlockedSubscription is S-62: a blocked subscription drops for itself, and another on the same connection loses nothing.
+func TestNeighbourOfABlockedSubscription(t *testing.T) {
+	r := newRig(t, rigOptions{server: func(o *Options) { o.QueueCapacity = 4096 }})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	_, blocked := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo"), QueueCapacity: wire.Some(uint32(4))})
+	_, events := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo")})
+	const n, size = 600, 4 << 10
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fill(r.connect(), "demo", 0, n, size)
+	}()
+	for i := range n {
+		if ev := events.next(); ev.Offset != uint64(i) {
+			t.Fatalf("the neighbour got %d, want %d", ev.Offset, i)
+		}
+	}
+	<-done
+	lagged := false
+	for !lagged {
+		_, m, err := blocked.batch()
+		must(t, err)
+		_, lagged = m.(*wire.SubscriptionLagged)
+	}
+}
+
+// TestTwoStreams is S-91 and S-83: each stream is in order for itself, and a conditional commit leaves nothing when another write came.
+func TestTwoStreams(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.stream("a", 1, true)
+	r.stream("b", 1, true)
+	c := r.connect()
+	_, ea := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("a")})
+	_, eb := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("b")})
+	s := c.open("admin")
+	for i := range 100 {
+		s.publish(uint64(2*i), "a", named(i))
+		s.publish(uint64(2*i+1), "b", named(i))
+	}
+	for i := range 200 {
+		if a := s.ack(); a.RequestID != uint64(i) || a.Failed {
+			t.Fatalf("answer %d: %+v", i, a)
+		}
+	}
+	for i := range 100 {
+		if x, y := ea.next(), eb.next(); string(x.Payload) != named(i) || string(y.Payload) != named(i) {
+			t.Fatalf("event %d: %q and %q", i, x.Payload, y.Payload)
+		}
+	}
+	at := wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "a"}
+	s.send(&wire.Commit{StreamScope: at, EntityKey: []byte("e"), Event: []byte("x"), RequestID: 1, ExpectedOffset: wire.Some(uint64(99)), Changes: []wire.Change{{Op: wire.ChangePut, Key: "k", Value: []byte("v")}}})
+	if no := expect[*wire.PublishRefused](s); no.Tail != 100 {
+		t.Errorf("refused %+v", no)
+	}
+	s.send(&wire.StateGet{StreamScope: at, EntityKey: []byte("e"), Key: "k", RequestID: 2})
+	if v := expect[*wire.StateValue](s); v.Value != nil || v.AsOf.Set {
+		t.Errorf("state of a refused commit: %+v", v)
+	}
+}
+
+// TestQuota is S-38 and row 72 of the security rules: over the tenant's rate a publish is refused with a wait, and written after it.
+func TestQuota(t *testing.T) {
+	r := newRig(t, rigOptions{broker: func(o *broker.Options) {
+		o.Quotas = broker.PublishQuotas{Default: broker.PublishRate{Messages: 100}, Burst: 100 * time.Millisecond}
+	}})
+	r.stream("demo", 1, true)
+	s := r.connect().open("admin")
+	const n = 50
+	for i := range n {
+		s.publish(uint64(i), "demo", "x")
+	}
+	refused := 0
+	for i := range n {
+		a := s.ack()
+		if a.RequestID != uint64(i) {
+			t.Fatalf("answer %d: %+v", i, a)
+		}
+		if a.Failed {
+			refused++
+			if a.Code != wire.CodeOverloaded || a.Retry != wire.RetryAfter || a.Reason != wire.ReasonTenantQuota || a.RetryAfterMillis == 0 {
+				t.Errorf("refusal %+v", a)
+			}
+		}
+	}
+	if refused == 0 || refused == n {
+		t.Errorf("%d of %d refused", refused, n)
 	}
 }
