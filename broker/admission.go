@@ -42,7 +42,8 @@ type admission struct {
 	metrics        *metrics
 	quorum, leader commitWaits
 
-	wg sync.WaitGroup // goroutines that write what callers left
+	wg       sync.WaitGroup // goroutines that write what callers left
+	produced sync.Pool      // of *produced
 
 	mu      sync.Mutex
 	tenants map[string]*publishTenant // guarded by mu; as those with open shards: few, and made by whoever runs the cluster
@@ -91,6 +92,7 @@ func newAdmission(o *Options, m *metrics) *admission {
 		metrics: m, tenants: map[string]*publishTenant{},
 	}
 	a.idle = sync.NewCond(&a.mu)
+	a.produced.New = func() any { return &produced{done: make(chan struct{}, 1)} }
 	a.ready.link = func(t *publishTenant) *tenantLink { return &t.readyLink }
 	a.stalled.link = func(t *publishTenant) *tenantLink { return &t.stalledLink }
 	done := func(p *Publication, err error) { a.conclude(p, err) }
@@ -179,8 +181,6 @@ type produced struct {
 	done chan struct{} // of room 1
 }
 
-var producedPool = sync.Pool{New: func() any { return &produced{done: make(chan struct{}, 1)} }}
-
 // append writes a validated batch of a Kafka client. It passes the same admission as native publishes, but its caller waits: for its
 // turn, and before that for room, up to Options.PublishQueueWait. Errors: those of replica.Replica.Append, *OverloadError, ErrDraining; after the last two
 // nothing was written.
@@ -197,7 +197,7 @@ func (a *admission) append(s *Shard, in log.AppendInput) (log.AppendResult, erro
 		a.carryOn(lane, 0, callerSteps)
 		return res, err
 	}
-	k := producedPool.Get().(*produced)
+	k := a.produced.Get().(*produced)
 	k.in = in
 	k.p = Publication{Shard: s, mode: OnCommit, cost: int64(len(in.Batch)), produced: k}
 	if lane.waiting.first == nil && a.fitsLocked(lane.tenant, k.p.cost) {
@@ -210,7 +210,7 @@ func (a *admission) append(s *Shard, in log.AppendInput) (log.AppendResult, erro
 	<-k.done
 	res, err := k.res, k.err
 	k.p, k.in, k.res, k.err = Publication{}, log.AppendInput{}, log.AppendResult{}, nil
-	producedPool.Put(k)
+	a.produced.Put(k)
 	return res, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/internal/vfs"
 	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/recordbatch"
 )
 
 // simulation publishes at random from many publishers of several tenants to shards of both kinds, while syncs stand still and go on,
@@ -85,6 +86,7 @@ func simulate(t *testing.T, seed uint64) {
 	for p := range 8 {
 		publishers.Go(func() { s.publisher(t, p, rand.New(rand.NewPCG(seed, uint64(100+p)))) })
 	}
+	publishers.Go(func() { s.producer(t, 8, rand.New(rand.NewPCG(seed, 200))) })
 	publishers.Wait()
 	close(stop)
 	trouble.Wait()
@@ -128,7 +130,6 @@ func (s *simulation) trouble(t *testing.T, rnd *rand.Rand, stop chan struct{}) {
 
 // publisher sends to a few shards, waiting for answers now and then.
 func (s *simulation) publisher(t *testing.T, number int, rnd *rand.Rand) {
-	var open []*sentPublish
 	next := map[int]uint64{} // of the idempotent ones among the shards
 	idempotent := number%4 == 0
 	for i := range 60 {
@@ -151,7 +152,6 @@ func (s *simulation) publisher(t *testing.T, number int, rnd *rand.Rand) {
 		s.mu.Lock()
 		s.sent = append(s.sent, p)
 		s.mu.Unlock()
-		open = append(open, p)
 		s.st.b.Publish(pub)
 		if idempotent {
 			<-a // one at a time, and on only when it is known to be written
@@ -169,7 +169,29 @@ func (s *simulation) publisher(t *testing.T, number int, rnd *rand.Rand) {
 			time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
 		}
 	}
-	_ = open
+}
+
+// producer sends to durable shards as a Kafka client does.
+func (s *simulation) producer(t *testing.T, number int, rnd *rand.Rand) {
+	for i := range 60 {
+		p := &sentPublish{shard: rnd.IntN(len(s.shards)), publisher: number, number: i, mode: OnCommit, told: 1}
+		sh := s.shards[p.shard]
+		if !sh.Durable() {
+			continue
+		}
+		batch := nativeBatch(t, s.st.pool, p.value())
+		recordbatch.SetTimestamps(batch.Bytes(), time.Now().UnixMilli(), false)
+		recordbatch.Recrc(batch.Bytes())
+		res, err := sh.Append(AppendInput{Records: batch.Bytes(), Owner: batch})
+		batch.Release()
+		if p.result = (PublishResult{Offset: res.Base, Err: err}); err != nil {
+			p.result.Offset = ids.NoOffset
+		}
+		s.mu.Lock()
+		s.sent = append(s.sent, p)
+		s.mu.Unlock()
+		time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
+	}
 }
 
 // resent sends a batch again until it is known to be written or gives up. What was refused is refused under the same number or written once.
