@@ -182,8 +182,8 @@ type produced struct {
 }
 
 // append writes a validated batch of a Kafka client. It passes the same admission as native publishes, but its caller waits: for its
-// turn, and before that for room, up to Options.PublishQueueWait. Errors: those of replica.Replica.Append, *OverloadError, ErrDraining; after the last two
-// nothing was written.
+// turn, and before that for room, up to Options.PublishQueueWait. Errors: those of replica.Replica.Append, *OverloadError, ErrDraining;
+// after the last two nothing was written.
 func (a *admission) append(s *Shard, in log.AppendInput) (log.AppendResult, error) {
 	lane := &s.lane
 	a.mu.Lock()
@@ -322,7 +322,7 @@ func (a *admission) pickLocked() *Publication {
 			t.turn = false
 			a.ready.remove(t)
 			a.ready.push(t)
-			if passed > 0 && passed%(a.ready.count) == 0 {
+			if passed > 0 && passed%a.ready.count == 0 {
 				a.skipTurnsLocked()
 			}
 			continue
@@ -354,8 +354,8 @@ func (a *admission) skipTurnsLocked() {
 	}
 }
 
-// carryOn ends the write that the caller made to a lane, and makes the next ones: steps of them at most, then a goroutine goes on. cost is what
-// the written publication took of the queue, 0 if it was never in it.
+// carryOn ends the write that the caller made to a lane, and makes the next ones: steps of them at most, then a goroutine goes on. cost
+// is what the written publication took of the queue, 0 if it was never in it.
 func (a *admission) carryOn(lane *publishLane, cost int64, steps int) {
 	for {
 		a.mu.Lock()
@@ -520,6 +520,9 @@ func (a *admission) await(p *Publication) {
 	a.mu.Lock()
 	s.lane.uncommitted++
 	a.mu.Unlock()
+	if p.self != p {
+		p.self, p.waiter.Notify = p, p.committed
+	}
 	p.waits = &a.leader
 	if s.topic.Load().Consistency == cluster.ConsistencyQuorum {
 		p.waits = &a.quorum
@@ -559,8 +562,8 @@ func (a *admission) conclude(p *Publication, err error) {
 	a.mu.Unlock()
 }
 
-// close refuses what comes and what waits for room, and returns when what was queued has been written, or with ctx: then what is left in the
-// lanes of shards is refused too.
+// close refuses what comes and what waits for room, and returns when what was queued has been written, or with ctx: then what is left in
+// the lanes of shards is refused too.
 func (a *admission) close(ctx context.Context, shards []*Shard) {
 	a.mu.Lock()
 	a.closed = true

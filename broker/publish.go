@@ -82,9 +82,9 @@ type PublishResult struct {
 	Offset    ids.Offset
 	Duplicate bool // nothing was written: a re-send under the same sequence
 	// Err has a kind of errcode. *SequenceError, *OffsetMismatchError and *OverloadError, ErrEphemeral, ErrEmptyBatch, ErrNoLeader,
-	// NotLeader and BatchTooLarge say that nothing was written; so does Overloaded after a failed write, as on a full disk. After QuorumTimeout,
-	// LeadershipLost, Unacknowledged and StorageFailed it may have been. With a SequenceError of SequenceReused Offset and Duplicate tell of
-	// the first copy, for clients that do not know that refusal.
+	// NotLeader and BatchTooLarge say that nothing was written; so does Overloaded after a failed write, as on a full disk. After
+	// QuorumTimeout, LeadershipLost, Unacknowledged and StorageFailed it may have been. With a SequenceError of SequenceReused Offset and
+	// Duplicate tell of the first copy, for clients that do not know that refusal.
 	Err error
 }
 
@@ -107,9 +107,6 @@ func (p *Publication) prepare() {
 	p.cost = 1
 	if p.Batch != nil {
 		p.cost = int64(max(1, len(p.Batch.Bytes())))
-	}
-	if p.self != p {
-		p.self, p.waiter.Notify = p, p.committed
 	}
 }
 
@@ -291,8 +288,9 @@ func (s *Shard) publish(p *Publication) (log.AppendResult, error) {
 	return res, nil
 }
 
-// maxNativeBatch bounds a native batch: a publish frame, with room for what encoding adds to its payloads.
-const maxNativeBatch = 32 << 20
+// MaxPublishBatch bounds the batch of a native publish, in bytes: a publish frame, with room for what encoding adds to its payloads. A
+// front end that repeats a key in every record checks this before it makes room for them.
+const MaxPublishBatch = 32 << 20
 
 const maxMessageBytes = "max.message.bytes"
 
@@ -306,7 +304,7 @@ func (s *Shard) checkNative(topic *cluster.Topic, p *Publication, batch []byte) 
 	if h.Size() != len(batch) || h.Codec() != recordbatch.CodecNone || int(h.RecordCount) != p.Records || int(h.LastOffsetDelta) != p.Records-1 {
 		return errcode.Newf(errcode.Internal, "broker: malformed native batch: %d records in %d bytes", h.RecordCount, len(batch))
 	}
-	limit := maxNativeBatch
+	limit := MaxPublishBatch
 	if _, set := topic.Overrides[maxMessageBytes]; set {
 		limit = int(topic.Config.MaxMessageBytes)
 	}
@@ -346,7 +344,7 @@ func (s *Shard) sameRecords(original log.AppendResult, batch []byte) (bool, erro
 	if h.BaseOffset != int64(original.Base) || h.NextOffset() != int64(original.Next) || h.RecordCount != h.LastOffsetDelta+1 {
 		return true, nil
 	}
-	records, err := recordbatch.Open(nil, h, stored, maxNativeBatch)
+	records, err := recordbatch.Open(nil, h, stored, MaxPublishBatch)
 	if err != nil {
 		return false, err
 	}

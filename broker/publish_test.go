@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
