@@ -127,7 +127,7 @@ func (d developmentCert) issue(hosts []string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeSynced(d.key(), key), writeSynced(d.cert(), cert))
+	return errors.Join(replaceFile(d.key(), key), replaceFile(d.cert(), cert))
 }
 
 // authority reads the authority, or makes one.

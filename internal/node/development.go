@@ -76,7 +76,7 @@ func (n *Node) openDevelopment(ctx context.Context, now func() time.Time) error 
 	if err := d.mint(); err != nil {
 		return fmt.Errorf("development tokens: %w", err)
 	}
-	if err := writeSynced(d.files.context(), d.felixctlContext(n.addrs)); err != nil {
+	if err := replaceFile(d.files.context(), d.felixctlContext(n.addrs)); err != nil {
 		return fmt.Errorf("development context: %w", err)
 	}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -108,6 +108,16 @@ func (n *Node) publishKey(ctx context.Context, tenant string, key cluster.NewSig
 	}
 	_, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: tenant, ID: key.ID})
 	return err
+}
+
+// replaceFile replaces a file for the node's user alone, whole for whoever reads it meanwhile. It does not wait for the disk as
+// writeSynced does: what is written with it is made anew at each start.
+func replaceFile(path string, text []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
 }
 
 // seed reads the development key, or makes one. A file that holds something else is not overwritten: it may be the only copy of a key.
@@ -166,7 +176,7 @@ func (d *development) mint() error {
 		if err != nil {
 			return err
 		}
-		if err := writeSynced(path, []byte(token+"\n")); err != nil {
+		if err := replaceFile(path, []byte(token+"\n")); err != nil {
 			return err
 		}
 	}
