@@ -35,10 +35,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, reason := range []string{rejectMissing, rejectMalformed, rejectInvalid, rejectTenant, rejectForbidden} {
 		m.rejected.WithLabelValues(reason)
 	}
+	m.seconds.WithLabelValues(noRoute, "4xx") // so that the metric is there before the first call
 	return m
 }
 
-// observe notes one call. route is a path of the table or "none", so that the labels stay a closed set.
+// noRoute stands for calls of what is not in the table.
+const noRoute = "none"
+
+// observe notes one call. route is a path of the table or noRoute, so that the labels stay a closed set.
 func (m *metrics) observe(route string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Observe(took.Seconds())
 }

@@ -148,7 +148,7 @@ func (s *Server) serve(t *router, w http.ResponseWriter, r *http.Request) {
 	defer s.metrics.inFlight.Dec()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.WriteTimeout)
 	defer cancel()
-	template := "none"
+	template := noRoute
 	rt, params, methods, err := t.find(r)
 	var a answer
 	if err == nil {
