@@ -52,7 +52,7 @@ type admission struct {
 	bytes   int64                     // guarded by mu: of them
 	ready   tenantList                // guarded by mu: tenants with a lane whose head may be written, in the order of their turns
 	stalled tenantList                // guarded by mu: tenants with waiting publications
-	room    deadlines                 // guarded by mu: waiting publications that are refused in the end
+	room    deadlines                 // guarded by mu: waiting publications that are refused in the end; the next one first
 	timer   *time.Timer               // guarded by mu; for room and for quotas that are waited out; nil until used
 	wake    time.Time                 // guarded by mu: when the timer runs; zero: it does not
 	closed  bool                      // guarded by mu
@@ -166,7 +166,11 @@ func (a *admission) waitForRoomLocked(lane *publishLane, p *Publication) {
 	p.Shard.tenant.full.delayed.Inc()
 	a.waitLocked(lane, p)
 	if p.mode == OnCommit {
-		deadline := a.now().Add(a.roomWait)
+		began := p.Arrived
+		if began.IsZero() {
+			began = a.now()
+		}
+		deadline := began.Add(a.roomWait)
 		a.room.add(p, deadline)
 		a.wakeLocked(deadline)
 	}

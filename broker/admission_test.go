@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -163,6 +164,27 @@ func TestWaitForRoom(t *testing.T) {
 			}
 		}, options)
 	})
+	t.Run("one_deadline_for_all_waits", func(t *testing.T) {
+		bubble(t, log.SyncPeriodic, func(t *testing.T, st *site) {
+			x, _, release := setup(t, st)
+			defer release()
+			began := time.Now()
+			for i, waited := range []time.Duration{0, 1500 * time.Millisecond, 3 * time.Second, 500 * time.Millisecond} {
+				a := newAnswer()
+				p := st.publication(t, x, OnCommit, func(r PublishResult) {
+					want := max(2*time.Second-waited, 0)
+					if took := time.Since(began); overload(r.Err) != errcode.PublishQueueFull || took < want || took > want+10*time.Millisecond {
+						t.Errorf("publish %d is told %+v after %v", i, r, took)
+					}
+					a.told(r)
+				}, "x")
+				p.Arrived = began.Add(-waited)
+				st.b.Publish(p)
+				defer func() { <-a }()
+			}
+			time.Sleep(3 * time.Second)
+		}, options)
+	})
 	t.Run("S-33_others_go_on", func(t *testing.T) {
 		bubble(t, log.SyncPeriodic, func(t *testing.T, st *site) {
 			// Another tenant's shard stands for the one with room: of one tenant both would be full.
@@ -280,11 +302,11 @@ func TestTenantQuota(t *testing.T) {
 				admitted++
 				continue
 			}
-			if o, ok := r.Err.(*OverloadError); !ok || o.Reason != errcode.TenantQuota || o.RetryAfter <= 0 || o.RetryAfter > time.Second { //nolint:errorlint // as it is given out
+			var o *OverloadError
+			if !errors.As(r.Err, &o) || o.Reason != errcode.TenantQuota || o.RetryAfter <= 0 || o.RetryAfter > time.Second {
 				t.Fatalf("told %+v", r)
-			} else {
-				wait = o.RetryAfter
 			}
+			wait = o.RetryAfter
 		}
 		if admitted < 100 || admitted > 101 {
 			t.Errorf("%d admitted, want about 100", admitted)
@@ -324,8 +346,8 @@ func TestByteQuota(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		r := <-st.publish(t, s, OnAccept, "x")
-		o, ok := r.Err.(*OverloadError) //nolint:errorlint // as it is given out
-		if !ok || o.Reason != errcode.TenantQuota || o.RetryAfter != MaxPublishHold {
+		var o *OverloadError
+		if !errors.As(r.Err, &o) || o.Reason != errcode.TenantQuota || o.RetryAfter != MaxPublishHold {
 			t.Fatalf("told %+v", r)
 		}
 		time.Sleep(o.RetryAfter - time.Millisecond)
@@ -573,7 +595,7 @@ func TestClose(t *testing.T) {
 		accepted := st.publish(t, s, OnAccept, "accepted")
 		waits := st.publish(t, s, OnCommit, "waits")
 		closed := make(chan error, 1)
-		go func() { closed <- st.b.Close(context.Background()) }()
+		go func() { closed <- st.b.Close(t.Context()) }()
 		synctest.Wait()
 		if r := <-waits; errcode.Of(r.Err) != errcode.Draining {
 			t.Errorf("who waited is told %+v", r)
@@ -688,7 +710,8 @@ func TestKafkaPassesTheSameAdmission(t *testing.T) {
 		if r := <-produce(other, "elsewhere"); r.err != nil || r.took > 0 {
 			t.Errorf("another tenant: %+v", r)
 		}
-		if r := <-waits; overload(r.err) != errcode.PublishQueueFull || errcode.Of(r.err) != errcode.Overloaded || r.took < 2*time.Second || r.took > 2010*time.Millisecond {
+		r := <-waits
+		if overload(r.err) != errcode.PublishQueueFull || r.took < 2*time.Second || r.took > 2010*time.Millisecond {
 			t.Errorf("who waits is told %+v", r)
 		}
 		late2 := produce(s, "in time")

@@ -5,19 +5,27 @@ import (
 	"time"
 )
 
-// deadlines are publications in the order of their deadlines: all that are in one list wait equally long. Not safe for concurrent use.
+// deadlines are publications in the order of their deadlines: all that are in one list wait about equally long. Not safe for concurrent
+// use.
 type deadlines struct{ first, last *Publication }
 
-// add puts p at the end.
+// add puts p in its place: near the end, from where it is looked for.
 func (l *deadlines) add(p *Publication, deadline time.Time) {
-	p.deadline, p.timed = deadline, true
-	p.later, p.sooner = nil, l.last
-	if l.last == nil {
-		l.first = p
-	} else {
-		l.last.later = p
+	before := l.last
+	for before != nil && before.deadline.After(deadline) {
+		before = before.sooner
 	}
-	l.last = p
+	p.deadline, p.timed, p.sooner = deadline, true, before
+	if before == nil {
+		p.later, l.first = l.first, p
+	} else {
+		p.later, before.later = before.later, p
+	}
+	if p.later == nil {
+		l.last = p
+	} else {
+		p.later.sooner = p
+	}
 }
 
 // remove takes p out, if it is in.

@@ -404,7 +404,7 @@ func TestStampedAtAppend(t *testing.T) {
 		if r := <-waits; r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		found, ok, err := s.OffsetForTime(context.Background(), at.UnixMilli()) //nolint:usetesting // in a bubble
+		found, ok, err := s.OffsetForTime(t.Context(), at.UnixMilli())
 		if err != nil || !ok || found.Offset != 1 || found.Timestamp != at.UnixMilli() {
 			t.Errorf("%+v %v %v", found, ok, err)
 		}

@@ -44,6 +44,8 @@ type Publication struct {
 	Records int
 	Bytes   int // of payloads: for quota and metrics. Queued is charged by the size of the batch
 	Mode    PublishMode
+	// Arrived is when the publish began to wait for room before it got here, so that there is one deadline for all such waits; zero: now.
+	Arrived time.Time
 	// Wait has a FireAndForget publish wait for room and quota instead of being shed (FELIX_PUB_INGRESS_WAIT).
 	Wait bool
 	// Expected is the offset that the first record must get (publish_if, commit), ids.NoOffset for whatever comes.
@@ -301,7 +303,8 @@ func (s *Shard) checkNative(topic *cluster.Topic, p *Publication, batch []byte) 
 	if err != nil {
 		return errcode.Newf(errcode.Internal, "broker: malformed native batch: %w", err)
 	}
-	if h.Size() != len(batch) || h.Codec() != recordbatch.CodecNone || int(h.RecordCount) != p.Records || int(h.LastOffsetDelta) != p.Records-1 {
+	n := int(h.RecordCount)
+	if h.Size() != len(batch) || h.Codec() != recordbatch.CodecNone || n != p.Records || int(h.LastOffsetDelta) != n-1 {
 		return errcode.Newf(errcode.Internal, "broker: malformed native batch: %d records in %d bytes", h.RecordCount, len(batch))
 	}
 	limit := MaxPublishBatch

@@ -82,13 +82,13 @@ func newSite(t testing.TB, meta *stubMetadata, fs vfs.FS, mode log.SyncMode, cha
 	if st.b, err = New(opts); err != nil {
 		t.Fatal(err)
 	}
-	if err := st.b.Start(context.Background()); err != nil { //nolint:usetesting // the site may be closed after the test's context ended
+	if err := st.b.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var once sync.Once
 	st.end = func() {
 		once.Do(func() {
-			if err := st.b.Close(context.Background()); err != nil && errcode.Of(err) != errcode.StorageFailed {
+			if err := st.b.Close(context.WithoutCancel(t.Context())); err != nil && errcode.Of(err) != errcode.StorageFailed {
 				t.Errorf("close: %v", err)
 			}
 			syncer.Close()
@@ -267,7 +267,7 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-	if durable.Durable() != true || ephemeral.Durable() != false || ephemeral.NeedLog() != ErrEphemeral || durable.NeedLog() != nil {
+	if !durable.Durable() || ephemeral.Durable() || !errors.Is(ephemeral.NeedLog(), ErrEphemeral) || durable.NeedLog() != nil {
 		t.Error("the shards do not know what they are")
 	}
 	if n := st.counter(t, "felix_publish_requests_total", "ok"); n != 3 {

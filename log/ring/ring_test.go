@@ -243,11 +243,10 @@ func TestProducersDieWithTheRing(t *testing.T) {
 	if res, err := send(1); err != nil || !res.Duplicate || res.Base != 2 || res.Next != 4 {
 		t.Errorf("a re-send of a batch that the ring has gone over: %+v, %v", res, err)
 	}
-	if n := 0; true {
-		r.Producers(func(p log.ProducerState) bool { n++; return p.ID == id })
-		if n != 1 {
-			t.Errorf("%d producers", n)
-		}
+	known := 0
+	r.Producers(func(p log.ProducerState) bool { known++; return p.ID == id })
+	if known != 1 {
+		t.Errorf("%d producers", known)
 	}
 	unknown := func(err error) bool {
 		var s *errcode.SequenceError
