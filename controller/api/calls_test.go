@@ -268,9 +268,16 @@ func TestSigningKeys(t *testing.T) {
 }
 
 func TestNodes(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(o *Options) {
+		o.ClientAddr = func(node ids.NodeID) string {
+			if node == "node-1" {
+				return "127.0.0.1:5000"
+			}
+			return ""
+		}
+	})
 	operator := r.operator()
-	one := `{"node":{"node_id":"node-1","spec":{"region":"local","kafka_addr":"127.0.0.1:9092","labels":{}},
+	one := `{"node":{"node_id":"node-1","spec":{"region":"local","client_addr":"127.0.0.1:5000","kafka_addr":"127.0.0.1:9092","labels":{}},
 		"status":{"lifecycle":"live","incarnation":1,"features":[]}},"placement":{"eligible":true,"routable":true,"reasons":[]}}`
 	same(t, r.want(http.StatusOK, http.MethodGet, "/v1/nodes/node-1", operator, ""), one)
 	r.want(http.StatusNotFound, http.MethodGet, "/v1/nodes/node-2", operator, "")

@@ -12,10 +12,11 @@ import (
 )
 
 type nodeSpec struct {
-	Region    string            `json:"region"`
-	Zone      string            `json:"zone,omitempty"`
-	KafkaAddr string            `json:"kafka_addr,omitempty"`
-	Labels    map[string]string `json:"labels"`
+	Region     string            `json:"region"`
+	Zone       string            `json:"zone,omitempty"`
+	ClientAddr string            `json:"client_addr,omitempty"`
+	KafkaAddr  string            `json:"kafka_addr,omitempty"`
+	Labels     map[string]string `json:"labels"`
 }
 
 type nodeStatus struct {
@@ -53,7 +54,7 @@ func (c *call) nodeOf(n cluster.Node) placedNode {
 	b := placedNode{
 		Node: nodeBody{
 			NodeID: string(n.ID),
-			Spec:   nodeSpec{Region: c.server.opts.Region, Zone: n.Rack, Labels: map[string]string{}},
+			Spec:   nodeSpec{Region: c.server.opts.Region, Zone: n.Rack, ClientAddr: c.server.opts.ClientAddr(n.ID), Labels: map[string]string{}},
 			Status: nodeStatus{Lifecycle: lifecycleDown, Incarnation: n.Incarnation, Features: []string{}},
 		},
 		Placement: placementBody{Eligible: n.Live, Routable: n.Live, Reasons: []string{}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // Controller is the part of the control plane that requests are carried out by.
@@ -34,6 +35,8 @@ type Options struct {
 	TLS *tls.Config
 	// Region is the name of the region in which the nodes of this cluster stand. Default "local".
 	Region string
+	// ClientAddr is the address of a node's native listener, "" when it has none or it is not known. nil: of no node.
+	ClientAddr func(node ids.NodeID) string
 	// Ready says why this member cannot serve; nil while it can. It is asked at most once a second, within ReadyTimeout. nil: always ready.
 	Ready func(ctx context.Context) error
 	// Bootstrap configures what ServeBootstrap answers.
@@ -67,6 +70,9 @@ type BootstrapOptions struct {
 func (o Options) withDefaults() Options {
 	if o.Region == "" {
 		o.Region = "local"
+	}
+	if o.ClientAddr == nil {
+		o.ClientAddr = func(ids.NodeID) string { return "" }
 	}
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/felixlog/felix/controller"
 	"github.com/felixlog/felix/controller/api"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 var _ api.Controller = (*controller.Controller)(nil)
@@ -52,6 +53,12 @@ func (n *Node) serveAPI(l apiListeners, now func() time.Time) error {
 	c := &n.config.API
 	server, err := api.New(api.Options{
 		Controller: n.controller, Verifier: n.verifiers.api, TLS: conf, Region: c.Region,
+		ClientAddr: func(node ids.NodeID) string {
+			if string(node) == n.config.NodeID {
+				return n.nativeAddress()
+			}
+			return ""
+		},
 		Ready:        func(context.Context) error { return n.controller.Ready() },
 		ReadyTimeout: c.ReadyTimeout, ReadyCache: c.ReadyCache,
 		Bootstrap: api.BootstrapOptions{
