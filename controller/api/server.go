@@ -269,6 +269,15 @@ type limitedConn struct {
 	once sync.Once
 }
 
+// CloseWrite ends what is sent, if the connection can: net/http does that after an answer to a request that it does not read to its end, so
+// that the answer is not lost in a reset.
+func (c *limitedConn) CloseWrite() error {
+	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return nil
+}
+
 // Close closes the connection and makes room.
 func (c *limitedConn) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })

@@ -78,6 +78,8 @@ func TestOnTheWire(t *testing.T) {
 		{"star", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 Not Found"},
 		{"absolute", "GET http://x/v1/system/live HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK"},
 		{"garbage", "\x16\x03\x01\x00\x05hello\r\n\r\n", "HTTP/1.1 400 Bad Request"},
+		{"large_body", "POST " + nsPath + "/streams HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + r.admin(acme) + "\r\nContent-Type: application/json\r\nContent-Length: 2000000\r\n\r\n" +
+			strings.Repeat("x", 2000000), "HTTP/1.1 413 Request Entity Too Large"},
 		{"method", "BREW /v1/nodes HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 405 Method Not Allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
