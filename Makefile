@@ -99,8 +99,8 @@ tidy: ## Tidy every module file.
 	@for m in $(COMPAT); do $(GO) -C $$m mod tidy; done
 
 .PHONY: vectors
-vectors: ## Check both codecs byte for byte: batches and requests against the client library, files against those of version 1.
-	$(GO) test -count=1 -run '$(VECTORS)' ./log/... ./kafkaproto/...
+vectors: ## Check the codecs byte for byte: batches and requests against the client library, native frames and files against testdata.
+	$(GO) test -count=1 -run '$(VECTORS)' ./log/... ./kafkaproto/... ./felixproto/wire
 
 .PHONY: sim
 sim: ## Step the simulation from a seed: make sim SEED=7 STEPS=100000.

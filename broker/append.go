@@ -46,7 +46,8 @@ type AppendResult struct {
 }
 
 // Append validates a batch and writes it as the shard's next records. It returns once the bytes are written, not committed:
-// an acks=all producer is answered after Wait until Next; so is acks=1 under on_commit.
+// an acks=all producer is answered after Wait until Next; so is acks=1 under on_commit. It waits for its turn and for room like a
+// native publish that is answered on commit, at most about Options.PublishQueueWait for the room, and is then refused as Overloaded.
 //
 // Checks and rewrites follow the Kafka record rules 3.4 with design decision 2. Errors carry their kind; those about records
 // are *errcode.RecordError or have a kind of recordbatch.
@@ -83,6 +84,9 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	if topic.Internal {
 		return AppendResult{}, ErrInternal
 	}
+	if err := s.NeedLog(); err != nil {
+		return AppendResult{}, err
+	}
 	cfg := topic.Config
 	if in.RequireAll && int(cfg.MinInSyncReplicas) > len(topic.Partitions[s.id.Partition].Replicas) {
 		return AppendResult{}, ErrNotEnoughReplicas
@@ -99,15 +103,18 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 		return AppendResult{}, err
 	}
 	h := checked.Header
-	if h.IsTransactional() {
+	switch {
+	case h.IsTransactional():
 		return AppendResult{}, ErrTransactional
+	case log.IsNativeProducer(h.ProducerID):
+		return AppendResult{}, ErrNativeProducer
 	}
 	owner := in.Owner
 	batch, h, owner, err = s.rewrite(cfg, batch, checked, owner, now)
 	if err != nil {
 		return AppendResult{}, err
 	}
-	res, err := s.replica.Append(log.AppendInput{Batch: batch, Owner: owner, Origin: log.OriginClient, Header: h})
+	res, err := s.b.admission.append(s, log.AppendInput{Batch: batch, Owner: owner, Origin: log.OriginClient, Header: h})
 	if owner != in.Owner {
 		owner.Release()
 	}
@@ -119,7 +126,7 @@ func (s *Shard) append(in AppendInput) (AppendResult, error) {
 	}
 	out := AppendResult{
 		Base: res.Base, Next: res.Next, AppendTime: -1, Records: h.RecordCount, Duplicate: res.Duplicate,
-		Start: s.replica.Log().Bounds().Start, size: len(batch),
+		Start: s.log.Bounds().Start, size: len(batch),
 	}
 	if cfg.LogAppendTime {
 		out.AppendTime = res.MaxTimestamp

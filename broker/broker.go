@@ -17,6 +17,7 @@ import (
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/ring"
 	"github.com/felixlog/felix/replica"
 )
 
@@ -28,6 +29,9 @@ type Broker struct {
 	metrics  *metrics
 	registry *registry
 	quotas   *quotas
+
+	admission *admission
+	rings     *ring.Budget
 
 	clientQuotas *clientQuotas
 
@@ -52,6 +56,9 @@ func New(opts Options) (*Broker, error) {
 	}
 	closing, m := make(chan struct{}), newMetrics(opts.Registerer)
 	return &Broker{
+		admission: newAdmission(&opts, m),
+		rings:     ring.NewBudget(opts.RingBudget),
+
 		opts:     opts,
 		openings: newOpenings(closing, opts.Now, m),
 		closing:  closing,
@@ -96,6 +103,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.cancel()
 	b.wg.Wait()
 	shards := b.registry.close()
+	b.admission.close(ctx, shards)
 	var g errgroup.Group
 	g.SetLimit(8) // closing syncs: a few at a time keep the device busy without a burst of threads
 	for _, s := range shards {
@@ -107,6 +115,23 @@ func (b *Broker) Close(ctx context.Context) error {
 		})
 	}
 	return g.Wait()
+}
+
+// Stream returns a stream of the caller's tenant by name. Whether the caller may know of it is the front end's to decide, before.
+// Errors: ErrUnknownTenant (the tenant was deleted), ErrUnknownNamespace, ErrUnknownStream.
+func (b *Broker) Stream(caller *Caller, namespace, stream string) (*cluster.Topic, error) {
+	img := b.Image()
+	if t := img.Topic(caller.Tenant, namespace, stream); t != nil && !t.Internal {
+		return t, nil
+	}
+	switch {
+	case img.Tenant(caller.Tenant) == nil:
+		return nil, ErrUnknownTenant
+	case img.Namespace(caller.Tenant, namespace) == nil:
+		return nil, ErrUnknownNamespace
+	default:
+		return nil, ErrUnknownStream
+	}
 }
 
 // Shard returns the open shard of a topic taken from this broker's image, opening it if need be. Errors: ErrUnknownShard,
@@ -167,7 +192,12 @@ func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
 		s.tenant = b.metrics.tenant(t.Tenant)
 		s.budget = b.quotas.of(t.Tenant, s.tenant.delayed)
 	}
+	s.lane.shard, s.lane.tenant = s, b.admission.tenant(t.Tenant)
 	s.topic.Store(t)
+	if !t.Durable {
+		b.openRing(t, s)
+		return s, nil
+	}
 	// The log reports to the replica, and the replica needs the log: reports come only after appends, and those only
 	// after this function returned.
 	l, err := log.Open(log.Options{
@@ -188,17 +218,30 @@ func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
 		b.metrics.shardsFailed.Dec()
 		b.logger.Info("shard opened after failures", zap.String("stream", s.name()), zap.Int32("shard", id.Partition))
 	}
-	s.replica = replica.New(replica.Options{Log: l, Self: b.opts.Self, CommitOnSync: b.opts.CommitOnSync})
+	s.log, s.store = l, l
+	s.replica = replica.New(replica.Options{Store: l, Self: b.opts.Self, CommitOnSync: b.opts.CommitOnSync})
 	s.lead(t)
 	b.metrics.shardsOpen.Inc()
 	return s, nil
+}
+
+// openRing completes the shard of an ephemeral stream: nothing of it is on disk, so nothing can fail.
+func (b *Broker) openRing(t *cluster.Topic, s *Shard) {
+	s.ring = ring.New(ring.Options{
+		Batches: b.opts.RingBatches, Bytes: b.opts.RingBytes, Budget: b.rings, Pool: b.opts.Shared.Pool, Now: b.opts.Now,
+		Producers: b.opts.Shared.MaxProducers, ProducerBatches: b.opts.Shared.ProducerBatches, ProducerExpiry: b.opts.Shared.ProducerExpiry,
+	})
+	s.store = s.ring
+	s.replica = replica.New(replica.Options{Store: s.ring, Self: b.opts.Self})
+	s.lead(t)
+	b.metrics.shardsOpen.Inc()
 }
 
 // lead gives the shard the leader epoch and replica set that t names.
 func (s *Shard) lead(t *cluster.Topic) {
 	p := &t.Partitions[s.id.Partition]
 	need := 1
-	if t.Consistency == cluster.ConsistencyQuorum {
+	if t.Consistency == cluster.ConsistencyQuorum && t.Durable {
 		need = len(p.Replicas)/2 + 1
 	}
 	s.replica.Lead(p.Epoch, p.Replicas, need)
@@ -255,12 +298,17 @@ func (b *Broker) apply() {
 func (b *Broker) applyTopic(t *cluster.Topic) {
 	for _, s := range b.registry.ofTopic(t.ID) {
 		s.topic.Store(t)
-		s.replica.Log().SetConfig(logConfig(t.Config))
+		if s.log != nil {
+			s.log.SetConfig(logConfig(t.Config))
+		}
 		p := &t.Partitions[s.id.Partition]
 		if p.Leader == b.opts.Self {
 			s.lead(t)
-		} else {
-			s.replica.Resign(p.Epoch, p.Leader)
+			continue
+		}
+		s.replica.Resign(p.Epoch, p.Leader)
+		if s.ring != nil {
+			s.ring.Reset() // what another leader writes is another sequence of records
 		}
 	}
 }
@@ -273,7 +321,9 @@ func (b *Broker) deleteTopic(t *cluster.Topic) {
 		}
 	}
 	b.metrics.shardsFailed.Sub(float64(b.failures.forgetTopic(t.ID)))
-	b.removeFiles(t.ID)
+	if t.Durable {
+		b.removeFiles(t.ID)
+	}
 }
 
 // removeFiles removes what is left of a deleted topic. A failure is logged: the next start tries again, since the metadata

@@ -9,6 +9,8 @@
 //	shard.go        Shard: reads, waits, bounds, look-ups
 //	append.go       Shard.Append: what happens to a batch before the replica takes it
 //	internal.go     what coordinators do with internal shards: append, scan
+//	publish.go      Publish: native publishes, and the way of a key to its shard
+//	admission.go    which of them, and of Kafka's batches, are written, when and by whom; lists.go, deadlines.go: what it is made of
 //	quota.go        publish budgets of tenants
 //	admin.go        creating, deleting and configuring topics; producer ids
 //	caller.go       who asks, and what they may do
@@ -19,10 +21,13 @@
 //   - a shard is looked up through the image, so a deleted topic is unknown the moment its image is published, whatever is
 //     still open; the files of one topic id are never met by another.
 //   - an idle shard has no goroutine and no timer.
+//   - native publishes to one shard are written in the order in which they came. What was refused was not written, and what was not
+//     acknowledged on commit may have been.
 //   - authorization is decided before existence.
 //
 // Locks: applyMu (one image applied at a time) before registry.mu before a shard's opening. No lock is held across a disk
-// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken.
+// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken; commitWaits.mu
+// comes before it. admission.mu and commitWaits.mu are never held together, and no other lock is taken under admission.mu.
 //
 // Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7, 4.11; security rules 9.
 //

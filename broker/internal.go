@@ -26,7 +26,7 @@ func (s *Shard) AppendInternal(batch []byte) (base, next ids.Offset, err error) 
 // Scan calls yield for every batch from the log start to the log end as of the call, committed or not: a coordinator rebuilds its state
 // from it. The bytes are valid during the call of yield. It ends with ctx, with the first error of yield, or when the log cannot be read.
 func (s *Shard) Scan(ctx context.Context, yield func(batch []byte) error) error {
-	b := s.replica.Log().Bounds()
+	b := s.log.Bounds()
 	var chunks []Chunk
 	for from := b.Start; from < b.End; {
 		if err := ctx.Err(); err != nil {
@@ -34,7 +34,7 @@ func (s *Shard) Scan(ctx context.Context, yield func(batch []byte) error) error 
 		}
 		var n int
 		var err error
-		if chunks, n, err = s.replica.Log().Read(from, b.End, scanBytes, true, chunks[:0]); err != nil {
+		if chunks, n, err = s.log.Read(from, b.End, scanBytes, true, chunks[:0]); err != nil {
 			return err
 		}
 		if n == 0 {

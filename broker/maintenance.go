@@ -28,7 +28,10 @@ func (b *Broker) MaintainOnce(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if _, err := s.replica.Log().Maintain(ctx); err != nil && ctx.Err() == nil {
+		if s.log == nil {
+			continue
+		}
+		if _, err := s.log.Maintain(ctx); err != nil && ctx.Err() == nil {
 			b.metrics.maintenanceFailures.Inc()
 			b.logger.Warn("maintenance failed", zap.String("stream", s.name()), zap.Int32("shard", s.id.Partition), zap.Error(err))
 		}

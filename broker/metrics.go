@@ -15,7 +15,10 @@ const (
 
 type metrics struct {
 	publishOK, publishError, publishNotOwner prometheus.Counter
+	publishAccepted, publishDropped          prometheus.Counter
 	publishBytes                             prometheus.Counter
+	ingressDropped                           prometheus.Counter
+	ackedDropped                             *prometheus.CounterVec
 	shardsOpen, shardsFailed                 prometheus.Gauge
 	openFailures                             prometheus.Counter
 	orphans                                  prometheus.Gauge
@@ -24,13 +27,26 @@ type metrics struct {
 
 	messages, bytes  *prometheus.CounterVec
 	throttled        *prometheus.CounterVec
+	queueFull        *prometheus.CounterVec
 	clientsThrottled *prometheus.CounterVec
 	overflow         prometheus.Counter
 	mu               sync.RWMutex
 	tenants          map[string]*tenantMetrics
 }
 
-type tenantMetrics struct{ messages, bytes, delayed prometheus.Counter }
+type tenantMetrics struct {
+	messages, bytes, delayed prometheus.Counter
+	full, quota              overloadMetrics
+}
+
+// overloadMetrics count what became of publishes for which there was no room, or no quota.
+type overloadMetrics struct{ refused, delayed, shed prometheus.Counter }
+
+func newOverloadMetrics(v *prometheus.CounterVec, tenant string) overloadMetrics {
+	return overloadMetrics{
+		refused: v.WithLabelValues(tenant, "refused"), delayed: v.WithLabelValues(tenant, "delayed"), shed: v.WithLabelValues(tenant, "shed"),
+	}
+}
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
@@ -53,6 +69,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		publishOK:       requests.WithLabelValues("ok"),
 		publishError:    requests.WithLabelValues("error"),
 		publishNotOwner: requests.WithLabelValues("not_owner"),
+		publishAccepted: requests.WithLabelValues("accepted"),
+		publishDropped:  requests.WithLabelValues("dropped"),
 		publishBytes: f.NewCounter(prometheus.CounterOpts{
 			Name: "felix_publish_bytes_total",
 			Help: "Bytes of batches accepted, as they are stored.",
@@ -83,6 +101,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "felix_tenant_publish_throttled_total",
 			Help: "Publishes over the tenant's budget, by what became of them; a batch is one.",
 		}, []string{"tenant", "action"}),
+		queueFull: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_tenant_publish_queue_full_total",
+			Help: "Publishes for which the tenant had no room in the queue, by what became of them; a batch is one.",
+		}, []string{"tenant", "action"}),
+		ingressDropped: f.NewCounter(prometheus.CounterOpts{
+			Name: "felix_broker_ingress_dropped_total",
+			Help: "Publishes without acknowledgement that were shed.",
+		}),
+		ackedDropped: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "felix_broker_acked_publishes_dropped_total",
+			Help: "Publishes that were acknowledged when they were queued and then not written, by the kind of failure.",
+		}, []string{"reason"}),
 		clientsThrottled: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "felix_broker_client_quota_throttled_total",
 			Help: "Requests that left their client over its quota, by the quota; a client that is held asks again only later.",
@@ -116,6 +146,7 @@ func (m *metrics) tenant(name string) *tenantMetrics {
 	t = &tenantMetrics{
 		messages: m.messages.WithLabelValues(label), bytes: m.bytes.WithLabelValues(label),
 		delayed: m.throttled.WithLabelValues(label, "delayed"),
+		full:    newOverloadMetrics(m.queueFull, label), quota: newOverloadMetrics(m.throttled, label),
 	}
 	if label == name {
 		m.tenants[name] = t

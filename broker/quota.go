@@ -101,6 +101,26 @@ func (b *publishBudget) draw(bytes, messages int) time.Duration {
 	return hold
 }
 
+// take draws a publish that is to be refused while the tenant is over its budget: then it takes nothing and returns for how long that
+// will be so. A publish that is larger than what is left passes, and is waited out by the next one.
+func (b *publishBudget) take(bytes, messages int) time.Duration {
+	now := b.q.now().Sub(b.q.began)
+	if over := b.bytes.take(now, bytes); over > 0 {
+		return over
+	}
+	over := b.messages.take(now, messages)
+	if over > 0 {
+		b.bytes.giveBack(bytes)
+	}
+	return over
+}
+
+// giveBack undoes a take.
+func (b *publishBudget) giveBack(bytes, messages int) {
+	b.bytes.giveBack(bytes)
+	b.messages.giveBack(messages)
+}
+
 // bucket is a token bucket told by time instead of tokens: paid is the moment up to which the rate has been used. Before now it is
 // credit, of which burst may be kept; after now it is debt, which ends at MaxPublishHold. So there is nothing to refill.
 type bucket struct {
@@ -126,6 +146,32 @@ func (b *bucket) draw(now time.Duration, n int) time.Duration {
 		if b.paid.CompareAndSwap(old, int64(paid)) {
 			return max(paid-now, 0)
 		}
+	}
+}
+
+// take draws n tokens unless the bucket is in debt, and then returns for how long it is.
+func (b *bucket) take(now time.Duration, n int) time.Duration {
+	if b.rate == 0 {
+		return 0
+	}
+	cost := b.cost(n)
+	for {
+		old := b.paid.Load()
+		if over := time.Duration(old) - now; old > 0 && over > 0 {
+			return over
+		}
+		paid := min(max(time.Duration(old), now-b.burst)+cost, now+MaxPublishHold)
+		if b.paid.CompareAndSwap(old, int64(paid)) {
+			return 0
+		}
+	}
+}
+
+// giveBack returns n tokens. What a draw took beyond the longest hold was never counted, so more may come back than was taken: the next
+// draw counts no more than the burst of it.
+func (b *bucket) giveBack(n int) {
+	if b.rate != 0 {
+		b.paid.Add(-int64(b.cost(n)))
 	}
 }
 

@@ -50,7 +50,7 @@ func TestKillDuringDeletionLeavesNoDamage(t *testing.T) {
 		for range 4 {
 			f.append(t, s, strings.Repeat("x", 600_000))
 		}
-		if err := s.replica.Log().Sync(); err != nil {
+		if err := s.log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}

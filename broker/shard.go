@@ -8,6 +8,7 @@ import (
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log"
+	"github.com/felixlog/felix/log/ring"
 	"github.com/felixlog/felix/replica"
 )
 
@@ -23,14 +24,51 @@ type TimeOffset = log.TimeOffset
 // ProducerState is what a log remembers of one idempotent producer; see log.ProducerState.
 type ProducerState = log.ProducerState
 
+// store is what readers need of a shard's records, on disk or in memory.
+type store interface {
+	Bounds() log.Bounds
+	Read(from, limit ids.Offset, maxBytes int, firstWhole bool, dst []Chunk) ([]Chunk, int, error)
+	Available(from, limit ids.Offset, most int) int
+	OffsetForTime(ts int64, limit ids.Offset) (TimeOffset, bool, error)
+	MaxTimestamp(limit ids.Offset) (TimeOffset, bool, error)
+	Producers(yield func(ProducerState) bool)
+}
+
+var (
+	_ store = (*log.Log)(nil)
+	_ store = (*ring.Ring)(nil)
+)
+
 // Shard is one open shard on this node. Its methods may be called from any goroutine.
 type Shard struct {
 	id      ids.ShardID
 	b       *Broker
 	topic   atomic.Pointer[cluster.Topic] // as of the newest applied image
 	replica *replica.Replica
+	store   store          // what replica drives
+	log     *log.Log       // the store of a durable stream's shard; nil
+	ring    *ring.Ring     // the store of an ephemeral stream's shard; nil
 	tenant  *tenantMetrics // nil: internal, so Append refuses
 	budget  *publishBudget // nil: nothing limits the tenant
+	lane    publishLane
+}
+
+// ID is the shard's name.
+func (s *Shard) ID() ids.ShardID { return s.id }
+
+// Topic is the stream that the shard belongs to, as of the newest applied image.
+func (s *Shard) Topic() *cluster.Topic { return s.topic.Load() }
+
+// Durable says that the shard has a log. Of an ephemeral stream's shard no client is told an offset: they number what happens to be
+// in memory.
+func (s *Shard) Durable() bool { return s.log != nil }
+
+// NeedLog refuses an ephemeral stream with ErrEphemeral. Commits, conditional publishes, reads by offset or time, groups and Kafka ask it.
+func (s *Shard) NeedLog() error {
+	if s.log == nil {
+		return ErrEphemeral
+	}
+	return nil
 }
 
 // Bounds are the offsets of a shard at one moment: Start <= LastStable <= HighWatermark <= End.
@@ -48,6 +86,10 @@ func (s *Shard) CheckEpoch(known ids.LeaderEpoch) error { return s.replica.Check
 
 // Wait registers w for the high watermark. It reports whether w waits: false with nil means reached already. See
 // replica.Replica.Wait.
+//
+// Notify runs outside all locks on whoever moved the high watermark. Publish appends to one shard at a time, and Notify is part of
+// that: the next publish to an ephemeral shard appends when the Notify of everybody who waited for this one has returned, so a reader
+// that reads from inside Notify misses nothing, however small the ring. It may call Read, Bounds, Wait and CancelWait of the shard.
 func (s *Shard) Wait(w *Waiter) (waiting bool, err error) { return s.replica.Wait(w) }
 
 // CancelWait takes w back; false means that its Notify ran or will.
@@ -57,7 +99,7 @@ func (s *Shard) CancelWait(w *Waiter) bool { return s.replica.CancelWait(w) }
 // never past the end.
 func (s *Shard) Bounds() Bounds {
 	limit := s.replica.ReadLimit()
-	b := s.replica.Log().Bounds()
+	b := s.store.Bounds()
 	limit = max(limit, b.Start)
 	return Bounds{Start: b.Start, LastStable: limit, HighWatermark: limit, End: b.End, Epoch: s.replica.Epoch()}
 }
@@ -74,7 +116,7 @@ func (s *Shard) Read(from ids.Offset, maxBytes int, firstWhole bool, dst []Chunk
 	if from >= b.HighWatermark {
 		return dst, 0, nil
 	}
-	return s.replica.Log().Read(from, b.HighWatermark, maxBytes, firstWhole, dst)
+	return s.store.Read(from, b.HighWatermark, maxBytes, firstWhole, dst)
 }
 
 // Available is about how many bytes Read would give, at most limit. It reads no disk.
@@ -83,29 +125,37 @@ func (s *Shard) Available(from ids.Offset, limit int) int {
 	if from >= hw {
 		return 0
 	}
-	return s.replica.Log().Available(from, hw, limit)
+	return s.store.Available(from, hw, limit)
 }
 
 // OffsetForTime finds the first record below the high watermark whose timestamp is ts milliseconds or later.
 func (s *Shard) OffsetForTime(_ context.Context, ts int64) (TimeOffset, bool, error) {
-	return s.replica.Log().OffsetForTime(ts, s.replica.ReadLimit())
+	return s.store.OffsetForTime(ts, s.replica.ReadLimit())
 }
 
 // MaxTimestamp finds the record with the largest timestamp below the high watermark (KIP-734).
 func (s *Shard) MaxTimestamp(_ context.Context) (TimeOffset, bool, error) {
-	return s.replica.Log().MaxTimestamp(s.replica.ReadLimit())
+	return s.store.MaxTimestamp(s.replica.ReadLimit())
 }
 
 // EpochAt is the leader epoch that wrote the record at off, NoEpoch if unknown.
-func (s *Shard) EpochAt(off ids.Offset) ids.LeaderEpoch { return s.replica.Log().EpochAt(off) }
+func (s *Shard) EpochAt(off ids.Offset) ids.LeaderEpoch {
+	if s.log == nil {
+		return ids.NoEpoch
+	}
+	return s.log.EpochAt(off)
+}
 
 // EndOfEpoch answers OffsetForLeaderEpoch (Kafka request rules, 4.6): for the current epoch the log end, for an older one the
 // largest known epoch at or below it and where the next begins, for a newer one (NoEpoch, NoOffset).
 func (s *Shard) EndOfEpoch(e ids.LeaderEpoch) (ids.LeaderEpoch, ids.Offset) {
 	if current := s.replica.Epoch(); e == current {
-		return current, s.replica.Log().Bounds().End
+		return current, s.store.Bounds().End
 	}
-	return s.replica.Log().EndOfEpoch(e)
+	if s.log == nil {
+		return ids.NoEpoch, ids.NoOffset
+	}
+	return s.log.EndOfEpoch(e)
 }
 
 // DeleteRecords moves the log start offset to to, NoOffset meaning the high watermark, and returns the new start. It is
@@ -123,11 +173,11 @@ func (s *Shard) DeleteRecords(_ context.Context, to ids.Offset) (ids.Offset, err
 			return 0, err
 		}
 	}
-	return s.replica.Log().Bounds().Start, nil
+	return s.store.Bounds().Start, nil
 }
 
-// Producers calls yield for each idempotent producer that the log remembers, until it returns false.
-func (s *Shard) Producers(yield func(ProducerState) bool) { s.replica.Log().Producers(yield) }
+// Producers calls yield for each idempotent producer that the shard remembers, until it returns false.
+func (s *Shard) Producers(yield func(ProducerState) bool) { s.store.Producers(yield) }
 
-// SizeBytes is what the shard's segments hold on disk.
-func (s *Shard) SizeBytes() int64 { return s.replica.Log().Bounds().SizeBytes }
+// SizeBytes is what the shard's segments hold on disk, or its ring in memory.
+func (s *Shard) SizeBytes() int64 { return s.store.Bounds().SizeBytes }

@@ -25,6 +25,15 @@ const (
 	kindSetTopicConfigs     = 8
 	kindAllocateProducerIDs = 9
 	kindSetClientQuotas     = 10
+	kindCreateTenantWithKey = 11 // kind 3 is for those without a key
+	kindDisplayedNamespace  = 12 // kind 4 is for those without a display name
+	kindCreateStreams       = 13
+	kindUpdateStream        = 14
+	kindDeleteNamespace     = 15
+	kindDeleteTenant        = 16
+	kindPutSigningKey       = 17
+	kindActivateSigningKey  = 18
+	kindRetireSigningKey    = 19
 )
 
 var errNoEncoding = errors.New("controller: command without an encoding")
@@ -48,11 +57,21 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		w.text(c.Rack)
 		w.bool(c.Clean)
 	case cluster.CreateTenant:
-		w.byte(kindCreateTenant)
+		if c.Key.IsZero() {
+			w.byte(kindCreateTenant)
+		} else {
+			w.byte(kindCreateTenantWithKey)
+			w.newKey(c.Key)
+		}
 		w.text(c.Name)
 		w.text(c.DisplayName)
 	case cluster.CreateNamespace:
-		w.byte(kindCreateNamespace)
+		if c.DisplayName == "" {
+			w.byte(kindCreateNamespace)
+		} else {
+			w.byte(kindDisplayedNamespace)
+			w.text(c.DisplayName)
+		}
 		w.text(c.Tenant)
 		w.text(c.Name)
 	case cluster.CreateTopics:
@@ -103,7 +122,9 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 			w.quotaChange(&c.Changes[i])
 		}
 	default:
-		return nil, fmt.Errorf("%w: %T", errNoEncoding, cmd)
+		if !w.streamCommand(cmd) {
+			return nil, fmt.Errorf("%w: %T", errNoEncoding, cmd)
+		}
 	}
 	return w.seal(), nil
 }
@@ -160,7 +181,9 @@ func DecodeCommand(b []byte) (cluster.Command, error) {
 		}
 		cmd = c
 	default:
-		return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
+		if cmd = r.streamCommand(kind); cmd == nil {
+			return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
+		}
 	}
 	return cmd, r.end()
 }

@@ -22,7 +22,7 @@ func samples() []cluster.Command {
 		Overrides: map[string]string{"retention.ms": "1", "cleanup.policy": "compact", "": ""},
 	}
 	ref := cluster.TopicRef{ID: topicID(2), Tenant: "t", Namespace: "n", Name: "s"}
-	return []cluster.Command{
+	return append([]cluster.Command{
 		cluster.Bootstrap{ClusterID: "c", Tenant: "default", Namespace: "default"},
 		cluster.RegisterNode{ID: "n1", KafkaHost: "::1", KafkaPort: 9092, Rack: "r", Clean: true},
 		cluster.CreateTenant{Name: "t", DisplayName: "T é"},
@@ -46,7 +46,7 @@ func samples() []cluster.Command {
 				Rates:  []cluster.RateChange{{Rate: cluster.ProducerByteRate}},
 			},
 		}},
-	}
+	}, streamSamples()...)
 }
 
 func TestCommandRoundTrip(t *testing.T) {
@@ -82,7 +82,11 @@ func TestCommandRoundTrip(t *testing.T) {
 }
 
 func TestUnknownCommandIsRefused(t *testing.T) {
-	for _, b := range [][]byte{{2, 1}, {1, 0}, {1, 99}, {1}, {}, {1, kindAllocateProducerIDs, 2, 0}, {1, kindDeleteTopics, 200, 1}} {
+	for _, b := range [][]byte{
+		{2, 1}, {1, 0}, {1, 99}, {1}, {},
+		{1, kindAllocateProducerIDs, 2, 0}, {1, kindDeleteTopics, 200, 1},
+		{1, kindCreateTenantWithKey, 0, 0, 1, 't', 0}, {1, kindDisplayedNamespace, 0, 1, 't', 1, 'n'}, {1, kindCreateStreams, 200, 1},
+	} {
 		if cmd, err := DecodeCommand((&writer{b: b}).seal()); err == nil {
 			t.Errorf("% x decodes to %+v", b, cmd)
 		}
@@ -94,7 +98,8 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 func TestSameCommandsSameSnapshot(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	one, two := newState(cluster.NewImage(nil)), newState(cluster.NewImage(nil))
-	for i := range 600 {
+	streams, keys := 0, 0
+	for i := range 900 {
 		b, err := EncodeCommand(randomCommand(rng, i))
 		if err != nil {
 			t.Fatal(err)
@@ -106,6 +111,8 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 			}
 			s.apply(uint64(i+1), cmd)
 		}
+		haveStreams, haveKeys := countNative(one.image)
+		streams, keys = max(streams, haveStreams), max(keys, haveKeys)
 		a := EncodeSnapshot(one.image)
 		if i%20 == 0 {
 			m, err := DecodeSnapshot(a, nil)
@@ -117,6 +124,9 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 		if !bytes.Equal(a, EncodeSnapshot(two.image)) {
 			t.Fatalf("step %d: the machines differ", i)
 		}
+	}
+	if streams < 2 || keys < 3 {
+		t.Errorf("at most %d streams with a region, %d keys at a time: the sequence shows little", streams, keys)
 	}
 	if one.image.TopicCount() < 5 || len(one.image.Deleted()) < 5 || one.image.QuotaCount() < 3 {
 		t.Errorf("%d topics, %d deletions, %d quotas: the sequence shows little", one.image.TopicCount(), len(one.image.Deleted()), one.image.QuotaCount())
@@ -133,7 +143,9 @@ func randomCommand(rng *rand.Rand, i int) cluster.Command {
 	case i < 4 || rng.IntN(30) == 0:
 		return cluster.RegisterNode{ID: ids.NodeID(fmt.Sprint("node", rng.IntN(4))), KafkaHost: "h", KafkaPort: 1, Clean: rng.IntN(2) == 0}
 	}
-	switch rng.IntN(6) {
+	switch rng.IntN(8) {
+	case 6, 7:
+		return randomStreamCommand(rng, i)
 	case 4:
 		name := func() cluster.QuotaName {
 			n := cluster.QuotaName{Kind: cluster.QuotaNameKind(rng.IntN(3))}
@@ -235,13 +247,15 @@ func FuzzCommand(f *testing.F) {
 // FuzzSnapshot does the same for snapshots.
 func FuzzSnapshot(f *testing.F) {
 	s := newState(cluster.NewImage(nil))
-	for i, cmd := range samples() {
+	for i, cmd := range append(samples()[:2], append(streamSamples(), samples()...)...) {
 		s.apply(uint64(i+1), cmd)
 		b := EncodeSnapshot(s.image)
 		f.Add(b[:len(b)-4])
 	}
-	if old, err := os.ReadFile("testdata/snapshot-v1.bin"); err == nil {
-		f.Add(old[:len(old)-4])
+	for _, name := range []string{"snapshot-v1.bin", "snapshot-v2.bin"} {
+		if old, err := os.ReadFile("testdata/" + name); err == nil {
+			f.Add(old[:len(old)-4])
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		m, err := DecodeSnapshot((&writer{b: bytes.Clone(body)}).seal(), nil)

@@ -164,6 +164,9 @@ func validateOnly(cmd cluster.Command) bool {
 	}
 }
 
+// Ready says why commands cannot be ordered now; nil when they can, as far as this member knows. It does not wait.
+func (c *Controller) Ready() error { return c.store.Ready() }
+
 // Close closes the store. The last image stays readable.
 func (c *Controller) Close() error { return c.store.Close() }
 

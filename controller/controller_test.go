@@ -36,6 +36,8 @@ func (s *memoryStore) Propose(_ context.Context, command []byte) (any, error) {
 	return s.m.Apply(s.position, command)
 }
 
+func (s *memoryStore) Ready() error { return nil }
+
 func (s *memoryStore) Close() error { return nil }
 
 func openController(t *testing.T) *Controller {

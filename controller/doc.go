@@ -7,6 +7,8 @@
 //	snapshot.go    the whole metadata to bytes and back (format: FORMAT.md)
 //	state.go       applying a command; nodes, tenants, producer ids
 //	topics.go      applying commands about topics
+//	streams.go     applying commands about native streams, and deletions of what holds streams
+//	keys.go        applying commands about signing keys
 //	placement.go   which brokers hold a new partition
 //
 // # Invariants

@@ -11,9 +11,10 @@ import (
 // snapshotMagic and snapshotVersion begin every snapshot (FORMAT.md).
 const (
 	snapshotMagic   = "FLXMETA\n"
-	snapshotVersion = 2
-	// noQuotasVersion is the version before client quotas, which is still read.
+	snapshotVersion = 3
+	// Versions that are still read: before client quotas; before signing keys and what a native stream has.
 	noQuotasVersion = 1
+	noKeysVersion   = 2
 )
 
 // maxSnapshotBytes bounds what Restore reads into memory: ten times what MaxPartitions partitions take.
@@ -40,7 +41,9 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 		w.count(len(list))
 		for _, n := range list {
 			w.text(n.Name)
+			w.text(n.DisplayName)
 		}
+		w.keys(t.Keys)
 	}
 	w.count(len(m.Deleted()))
 	for _, id := range m.Deleted() {
@@ -75,7 +78,7 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	}
 	r.b = r.b[len(snapshotMagic):]
 	format := r.byte()
-	if format != snapshotVersion && format != noQuotasVersion {
+	if format < noQuotasVersion || format > snapshotVersion {
 		return nil, fmt.Errorf("metadata snapshot of version %d, this server knows %d to %d", format, noQuotasVersion, snapshotVersion)
 	}
 	build := cluster.NewBuilder(cluster.NewImage(defaults))
@@ -87,11 +90,7 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 		build.PutNode(r.node())
 	}
 	for range r.count(3) {
-		t := cluster.Tenant{Name: r.text(), DisplayName: r.text()}
-		build.PutTenant(t)
-		for range r.count(1) {
-			build.PutNamespace(cluster.Namespace{Tenant: t.Name, Name: r.text()})
-		}
+		r.tenant(build, format)
 	}
 	deleted := make([]ids.TopicID, r.count(len(ids.TopicID{})))
 	for i := range deleted {
@@ -101,10 +100,28 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	if format != noQuotasVersion {
 		r.quotas(build)
 	}
-	if err := r.topics(build); err != nil {
+	if err := r.topics(build, format); err != nil {
 		return nil, err
 	}
 	return build.Build(version), r.end()
+}
+
+// tenant reads a tenant with its namespaces and keys. Versions up to noKeysVersion have neither keys nor names to display namespaces by.
+func (r *reader) tenant(build *cluster.Builder, format byte) {
+	t := cluster.Tenant{Name: r.text(), DisplayName: r.text()}
+	build.PutTenant(t)
+	for range r.count(1) {
+		n := cluster.Namespace{Tenant: t.Name, Name: r.text()}
+		if format > noKeysVersion {
+			n.DisplayName = r.text()
+		}
+		build.PutNamespace(n)
+	}
+	if format > noKeysVersion {
+		if t.Keys = r.keys(); t.Keys != nil {
+			build.PutTenant(t)
+		}
+	}
 }
 
 func (w *writer) node(n cluster.Node) {
@@ -171,6 +188,10 @@ func (w *writer) topic(t *cluster.Topic, sets *setTable) {
 	w.text(t.Name)
 	w.byte(flag(t.Durable, flagDurable) | flag(t.MadeByKafka, flagMadeByKafka) | flag(t.Internal, flagInternal))
 	w.byte(byte(t.Consistency))
+	w.byte(byte(t.Kind))
+	w.byte(byte(t.Delivery))
+	w.byte(byte(t.Routing))
+	w.text(t.Region)
 	w.overrides(t.Overrides)
 	w.count(len(t.Partitions))
 	for i := range t.Partitions {
@@ -181,7 +202,7 @@ func (w *writer) topic(t *cluster.Topic, sets *setTable) {
 	}
 }
 
-func (r *reader) topics(build *cluster.Builder) error {
+func (r *reader) topics(build *cluster.Builder, format byte) error {
 	sets := make([][]ids.BrokerID, r.count(1))
 	for i := range sets {
 		sets[i] = make([]ids.BrokerID, r.count(1))
@@ -195,6 +216,9 @@ func (r *reader) topics(build *cluster.Builder) error {
 		t.Durable, t.MadeByKafka, t.Internal = f&flagDurable != 0, f&flagMadeByKafka != 0, f&flagInternal != 0
 		if t.Consistency = cluster.Consistency(r.byte()); t.Consistency > cluster.ConsistencyQuorum {
 			r.fail("unknown consistency")
+		}
+		if format > noKeysVersion {
+			r.native(t)
 		}
 		t.Overrides = r.overrides()
 		t.Partitions = make([]cluster.Partition, r.count(3))
@@ -218,6 +242,15 @@ func (r *reader) topics(build *cluster.Builder) error {
 		}
 	}
 	return r.err
+}
+
+// native reads what a native stream has besides what a Kafka topic has.
+func (r *reader) native(t *cluster.Topic) {
+	t.Kind, t.Delivery, t.Routing = cluster.StreamKind(r.byte()), cluster.Delivery(r.byte()), cluster.Routing(r.byte())
+	if t.Kind > cluster.KindQueue || t.Delivery > cluster.AtMostOnce || t.Routing > cluster.RoutingJumpHash {
+		r.fail("unknown kind, delivery or routing")
+	}
+	t.Region = r.text()
 }
 
 // readSnapshot is DecodeSnapshot on a stream.

@@ -31,9 +31,9 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 	case cluster.RegisterNode:
 		res = applyRegisterNode(b, c)
 	case cluster.CreateTenant:
-		res.Err = applyCreateTenant(b, c)
+		res = applyCreateTenant(b, c)
 	case cluster.CreateNamespace:
-		res.Err = applyCreateNamespace(b, c)
+		res = applyCreateNamespace(b, c)
 	case cluster.CreateTopics:
 		res.Items = s.createTopics(b, c.Topics)
 	case cluster.DeleteTopics:
@@ -46,6 +46,20 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 		res = applyAllocateProducerIDs(b, c)
 	case cluster.SetClientQuotas:
 		res.Items = setClientQuotas(b, c.Changes)
+	case cluster.CreateStreams:
+		b, res = s.createStreams(b, c.Streams)
+	case cluster.UpdateStream:
+		res.Items = []cluster.ItemResult{updateStream(b, &c)}
+	case cluster.DeleteNamespace:
+		res.Err = s.deleteNamespace(b, c)
+	case cluster.DeleteTenant:
+		res.Err = s.deleteTenant(b, c)
+	case cluster.PutSigningKey:
+		res = putSigningKey(b, c)
+	case cluster.ActivateSigningKey:
+		res.Err = activateSigningKey(b, c)
+	case cluster.RetireSigningKey:
+		res.Err = retireSigningKey(b, c)
 	default:
 		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
 	}
@@ -121,29 +135,39 @@ func raiseEpochs(b *cluster.Builder, broker ids.BrokerID) {
 	}
 }
 
-func applyCreateTenant(b *cluster.Builder, c cluster.CreateTenant) error {
+func applyCreateTenant(b *cluster.Builder, c cluster.CreateTenant) cluster.Result {
 	if err := cluster.ValidateName("tenant", c.Name); err != nil {
-		return err
+		return cluster.Result{Err: err}
 	}
 	if t := b.Current().Tenant(c.Name); t != nil {
 		if t.DisplayName != c.DisplayName {
-			return errcode.Newf(errcode.TopicExists, "tenant %s exists with another display name", c.Name)
+			return cluster.Result{Err: cluster.Conflictf(cluster.ConflictExists, "tenant %s exists with another display name", c.Name)}
 		}
-		return nil
+		return cluster.Result{Unchanged: true}
 	}
-	b.PutTenant(cluster.Tenant(c))
-	return nil
+	t := cluster.Tenant{Name: c.Name, DisplayName: c.DisplayName}
+	if !c.Key.IsZero() {
+		if err := checkNewKey(c.Key); err != nil {
+			return cluster.Result{Err: err}
+		}
+		t.Keys = []cluster.SigningKey{c.Key.Key(cluster.KeyCurrent)}
+	}
+	b.PutTenant(t)
+	return cluster.Result{}
 }
 
-func applyCreateNamespace(b *cluster.Builder, c cluster.CreateNamespace) error {
+func applyCreateNamespace(b *cluster.Builder, c cluster.CreateNamespace) cluster.Result {
 	if err := cluster.ValidateName("namespace", c.Name); err != nil {
-		return err
+		return cluster.Result{Err: err}
 	}
 	if b.Current().Tenant(c.Tenant) == nil {
-		return errcode.Newf(errcode.ResourceNotFound, "tenant %q does not exist", c.Tenant)
+		return refused(errcode.ResourceNotFound, "tenant %q does not exist", c.Tenant)
+	}
+	if b.Current().Namespace(c.Tenant, c.Name) != nil {
+		return cluster.Result{Unchanged: true}
 	}
 	b.PutNamespace(cluster.Namespace(c))
-	return nil
+	return cluster.Result{}
 }
 
 func applyAllocateProducerIDs(b *cluster.Builder, c cluster.AllocateProducerIDs) cluster.Result {

@@ -13,6 +13,8 @@ type Store interface {
 	// durable and applied here. ErrUnknownOutcome: it may or may not take effect later. ErrNotController: it was not
 	// taken and never will be. Any number of calls may run at a time; their order is the store's choice.
 	Propose(ctx context.Context, command []byte) (any, error)
+	// Ready says why Propose would fail now, nil when it would not as far as this member knows. It asks nobody else and does not wait.
+	Ready() error
 	// Close stops applying and releases everything. What Propose acknowledged stays. Calling it again is fine.
 	Close() error
 }

@@ -2,6 +2,7 @@ package kafkaproto
 
 import (
 	"context"
+	"crypto/x509"
 	"time"
 
 	"github.com/felixlog/felix/broker"
@@ -19,6 +20,9 @@ type Identity struct {
 	// Expires is when the credential ends; zero means never. Clients are told, and connections that do not authenticate
 	// again before then are closed (KIP-368).
 	Expires time.Time
+	// CheckCertificate refuses the certificate of a client (nil when it showed none) that is not the principal's, with an error of
+	// kind AuthenticationFailed. nil asks for nothing. It is not called on a listener without TLS, where there is none to look at.
+	CheckCertificate func(*x509.Certificate) error
 }
 
 // Verifier checks SASL credentials. Implementations are safe for concurrent use.

@@ -3,6 +3,7 @@ package kafkaproto
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"reflect"
 	"time"
@@ -125,7 +126,7 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	if id.Caller.Tenant != user {
 		return 0, errcode.New(errcode.AuthenticationFailed, "the credential belongs to another tenant")
 	}
-	if err := c.checkCertificate(id.Caller.Principal); err != nil {
+	if err := c.checkCertificate(&id); err != nil {
 		return 0, err
 	}
 	if c.sasl.done && (id.Caller.Tenant != c.caller.Tenant || id.Caller.Principal != c.caller.Principal) {
@@ -141,10 +142,10 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	return lifetime, nil
 }
 
-// checkCertificate has the client's certificate be issued to the principal of its credential, if certificates are bound: by the URI
-// felix:principal:<principal>, exactly, or by a DNS name or an address that the principal matches as a server's name would. On a
-// plaintext listener there is nothing to bind to. Source: security rules 6.2.
-func (c *conn) checkCertificate(principal string) error {
+// checkCertificate has the client's certificate be issued to whom its credential belongs to, if certificates are bound: as the credential
+// itself says, or else by the URI felix:principal:<principal>, exactly, or by a DNS name or an address that the principal matches as a
+// server's name would. On a plaintext listener there is nothing to bind to. Source: security rules 6.2.
+func (c *conn) checkCertificate(id *Identity) error {
 	tc, ok := c.nc.(*tls.Conn)
 	if !ok || !c.srv.opts.BindCertificates {
 		return nil
@@ -153,15 +154,22 @@ func (c *conn) checkCertificate(principal string) error {
 	if len(certs) == 0 {
 		return errcode.New(errcode.AuthenticationFailed, "there is no client certificate, and credentials are bound to theirs")
 	}
-	for _, uri := range certs[0].URIs {
-		if uri.String() == principalURI+principal {
-			return nil
-		}
+	if id.CheckCertificate != nil {
+		return id.CheckCertificate(certs[0])
 	}
-	if principal != "" && certs[0].VerifyHostname(principal) == nil {
+	if isIssuedTo(certs[0], id.Caller.Principal) {
 		return nil
 	}
 	return errcode.New(errcode.AuthenticationFailed, "the client certificate was issued to somebody else")
+}
+
+func isIssuedTo(cert *x509.Certificate, principal string) bool {
+	for _, uri := range cert.URIs {
+		if uri.String() == principalURI+principal {
+			return true
+		}
+	}
+	return principal != "" && cert.VerifyHostname(principal) == nil
 }
 
 // principalURI is what the URI of a certificate has before the principal.

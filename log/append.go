@@ -51,13 +51,19 @@ type AppendInput struct {
 	Origin Origin
 	// Header is the parsed header of Batch.
 	Header recordbatch.Header
+	// Sequence is all of a native producer's sequence; the header has its low 31 bits. Of other producers it says nothing.
+	Sequence uint64
+	// Conditional has the batch appended only if its first record gets the offset Expected.
+	Conditional bool
+	Expected    ids.Offset
 }
 
 // AppendResult says where a batch is.
 type AppendResult struct {
 	// Base is the offset of its first record, Next the offset behind its last.
 	Base, Next ids.Offset
-	// Duplicate says that the batch was a re-send: Base, Next and MaxTimestamp are the original's and nothing was written.
+	// Duplicate says that the batch was a re-send: Base, Next and MaxTimestamp are the original's and nothing was written. Of a native
+	// producer only the sequence was compared: whether the payloads are the same is found out by reading the original.
 	Duplicate bool
 	// MaxTimestamp is the largest timestamp of the batch, in milliseconds.
 	MaxTimestamp int64
@@ -67,7 +73,7 @@ type AppendResult struct {
 // time; reads run alongside. On an error nothing was appended.
 //
 // Errors, by kind: FencedEpoch for an epoch older than the log's latest; OutOfOrderSequence and InvalidProducerEpoch by the rules of
-// idempotence (spec/kafka.md 3.5); RecordListTooLarge for a batch larger than a segment; Overloaded when a write failed, as on a full
+// idempotence (spec/kafka.md 3.5), *errcode.SequenceError by those of native producers; OffsetMismatch; RecordListTooLarge for a batch larger than a segment; Overloaded when a write failed, as on a full
 // disk, and was undone; StorageFailed when the log is stopped.
 func (l *Log) Append(in AppendInput) (AppendResult, error) {
 	l.mu.Lock()
@@ -88,13 +94,16 @@ func (l *Log) Append(in AppendInput) (AppendResult, error) {
 		return AppendResult{}, ErrNotNext
 	}
 	if in.Origin == OriginClient && h.HasProducer() {
-		dup, err := l.producers.check(h, end == 0)
+		dup, err := l.checkProducerLocked(&in, end)
 		if err != nil {
 			return AppendResult{}, err
 		}
 		if dup != nil {
-			return AppendResult{Base: dup.base, Next: dup.base + ids.Offset(dup.span()), Duplicate: true, MaxTimestamp: dup.timestamp}, nil
+			return dup.result(h.ProducerID), nil
 		}
+	}
+	if in.Conditional && in.Expected != end {
+		return AppendResult{}, &errcode.OffsetMismatchError{Tail: int64(end)}
 	}
 	if err := l.roomLocked(h, len(in.Batch), end); err != nil {
 		return AppendResult{}, err
@@ -111,6 +120,14 @@ func (l *Log) Append(in AppendInput) (AppendResult, error) {
 	return AppendResult{Base: end, Next: next, MaxTimestamp: h.MaxTimestamp}, nil
 }
 
+// checkProducerLocked judges the batch of an idempotent producer by the rules of its kind.
+func (l *Log) checkProducerLocked(in *AppendInput, end ids.Offset) (*sentBatch, error) {
+	if IsNativeProducer(in.Header.ProducerID) {
+		return l.producers.checkNative(in.Header.ProducerID, in.Sequence)
+	}
+	return l.producers.check(&in.Header, end == 0)
+}
+
 // appendedLocked takes note of a batch that was written at pos.
 func (l *Log) appendedLocked(in *AppendInput, pos int64, next ids.Offset, epochs epochTable) {
 	s, h := l.active, &in.Header
@@ -121,7 +138,11 @@ func (l *Log) appendedLocked(in *AppendInput, pos int64, next ids.Offset, epochs
 	}
 	if h.HasProducer() {
 		before := l.producers.evicted
-		l.producers.append(h, base, l.shared.nowMs())
+		if in.Origin == OriginClient && IsNativeProducer(h.ProducerID) {
+			l.producers.appendNative(h, in.Sequence, base, l.shared.nowMs())
+		} else {
+			l.producers.append(h, base, l.shared.nowMs())
+		}
 		if n := l.producers.evicted - before; n > 0 {
 			l.shared.Metrics.ProducersEvicted.Add(float64(n))
 		}

@@ -3,6 +3,7 @@ package log
 import (
 	"math"
 
+	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log/recordbatch"
 )
@@ -26,14 +27,32 @@ type ProducerState struct {
 	TxnStart         ids.Offset
 }
 
+// NativeProducer is the bit that the producer ids of native clients have and those of Kafka clients have not. The sequence of a
+// native producer counts batches, not records; a batch's header has its low 31 bits.
+const NativeProducer int64 = 1 << 62
+
+// IsNativeProducer tells whose rules a producer follows.
+func IsNativeProducer(id int64) bool { return id > 0 && id&NativeProducer != 0 }
+
+// NativeSequence is the part of a native producer's sequence that the header of its batch carries.
+func NativeSequence(seq uint64) int32 { return int32(seq & math.MaxInt32) }
+
 // sentBatch is one remembered batch of a producer.
 type sentBatch struct {
-	first, last int32      // sequences
+	first, last int32      // sequences; of a native producer the one sequence, and the last offset delta
 	base        ids.Offset // offset of the first record
 	timestamp   int64      // largest timestamp
 }
 
-// span is the number of offsets of the batch.
+// next is the offset behind the batch.
+func (b *sentBatch) next(producer int64) ids.Offset {
+	if IsNativeProducer(producer) {
+		return b.base + ids.Offset(b.last) + 1
+	}
+	return b.base + ids.Offset(b.span())
+}
+
+// span is the number of offsets of a batch whose sequences count records.
 func (b *sentBatch) span() int64 {
 	if b.last >= b.first {
 		return int64(b.last) - int64(b.first) + 1
@@ -48,6 +67,9 @@ type producer struct {
 	sent      []sentBatch // oldest first, of the present epoch, at most the window
 	epoch     int16
 	lastSeq   int32 // -1 when no batch of this epoch was seen
+	// nextSeq is all of the next sequence of a native producer. 0 is not known: nothing was appended since the state was made from
+	// files, which have 31 bits of it.
+	nextSeq uint64
 
 	older, newer *producer
 }
@@ -101,6 +123,51 @@ func (t *producerTable) check(h *recordbatch.Header, neverWritten bool) (dup *se
 	return nil, nil
 }
 
+// checkNative judges a batch of a native producer; seq is all of its sequence. dup is not nil when the sequence is remembered: whether
+// the payloads are the same is for the caller to find out. Source: streams rules, section 11.
+func (t *producerTable) checkNative(id int64, seq uint64) (dup *sentBatch, err error) {
+	p := t.byID[id]
+	if p == nil || p.lastSeq < 0 {
+		if seq != 0 {
+			return nil, &errcode.SequenceError{Reason: errcode.SequenceUnknownProducer}
+		}
+		return nil, nil
+	}
+	next := p.nextNative(seq)
+	switch {
+	case seq == next:
+		return nil, nil
+	case seq > next:
+		return nil, &errcode.SequenceError{Reason: errcode.SequenceGap, Expected: next}
+	}
+	if next-seq <= math.MaxInt32 { // further back the 31 bits say nothing
+		for i := len(p.sent) - 1; i >= 0; i-- {
+			if p.sent[i].first == NativeSequence(seq) {
+				return &p.sent[i], nil
+			}
+		}
+	}
+	return nil, &errcode.SequenceError{Reason: errcode.SequenceExpired}
+}
+
+// nextNative is the producer's next sequence. Where only 31 bits of it are known it is the one with these bits that is closest to seq.
+func (p *producer) nextNative(seq uint64) uint64 {
+	if p.nextSeq != 0 {
+		return p.nextSeq
+	}
+	ahead := (int64(NativeSequence(seq)) - int64(p.lastSeq) - 1) & math.MaxInt32
+	if ahead > math.MaxInt32/2 || uint64(ahead) > seq {
+		ahead -= math.MaxInt32 + 1
+	}
+	return seq - uint64(ahead) // ahead may be negative: the sum wraps as it should
+}
+
+// appendNative takes note of a native producer's batch that was appended at base.
+func (t *producerTable) appendNative(h *recordbatch.Header, seq uint64, base ids.Offset, now int64) {
+	t.append(h, base, now)
+	t.byID[h.ProducerID].nextSeq = seq + 1
+}
+
 // append takes note of a batch that was appended at base. now is in milliseconds.
 func (t *producerTable) append(h *recordbatch.Header, base ids.Offset, now int64) {
 	p := t.byID[h.ProducerID]
@@ -116,6 +183,11 @@ func (t *producerTable) append(h *recordbatch.Header, base ids.Offset, now int64
 	}
 	if h.BaseSequence < 0 {
 		return // a marker carries no sequence
+	}
+	if IsNativeProducer(h.ProducerID) {
+		p.lastSeq, p.nextSeq = h.BaseSequence, 0
+		p.remember(sentBatch{first: h.BaseSequence, last: h.LastOffsetDelta, base: base, timestamp: h.MaxTimestamp}, t.window)
+		return
 	}
 	p.lastSeq = h.LastSequence()
 	p.remember(sentBatch{first: h.BaseSequence, last: p.lastSeq, base: base, timestamp: h.MaxTimestamp}, t.window)
@@ -201,4 +273,50 @@ func (p *producer) state() ProducerState {
 		s.LastTimestamp = p.sent[n-1].timestamp
 	}
 	return s
+}
+
+// ProducerTable is the state of the native producers of a shard that has no log. Not safe for concurrent use.
+type ProducerTable struct{ t *producerTable }
+
+// NewProducerTable remembers at most producers producers, and of each at most batches batches; 0 chooses the defaults of a log.
+func NewProducerTable(producers, batches int) *ProducerTable {
+	if producers <= 0 {
+		producers = DefaultMaxProducers
+	}
+	if batches <= 0 {
+		batches = DefaultProducerBatches
+	}
+	return &ProducerTable{t: newProducerTable(producers, batches)}
+}
+
+// Check judges a batch by the native rules before it is appended. dup says that its sequence is remembered, and original where the
+// batch of that sequence is. Errors: *errcode.SequenceError.
+func (p *ProducerTable) Check(h *recordbatch.Header, seq uint64) (original AppendResult, dup bool, err error) {
+	b, err := p.t.checkNative(h.ProducerID, seq)
+	if b == nil {
+		return AppendResult{}, false, err
+	}
+	return b.result(h.ProducerID), true, nil
+}
+
+// Append takes note of a batch that was appended at base. now is in milliseconds.
+func (p *ProducerTable) Append(h *recordbatch.Header, seq uint64, base ids.Offset, now int64) {
+	p.t.appendNative(h, seq, base, now)
+}
+
+// Expire forgets producers that have not written since before, in milliseconds.
+func (p *ProducerTable) Expire(before int64) { p.t.expire(before) }
+
+// States returns what is remembered.
+func (p *ProducerTable) States() []ProducerState {
+	list := make([]ProducerState, 0, p.t.len())
+	for e := p.t.oldest; e != nil; e = e.newer {
+		list = append(list, e.state())
+	}
+	return list
+}
+
+// result is the answer to a re-send of the batch.
+func (b *sentBatch) result(producer int64) AppendResult {
+	return AppendResult{Base: b.base, Next: b.next(producer), Duplicate: true, MaxTimestamp: b.timestamp}
 }

@@ -155,6 +155,7 @@ func FuzzSnapshot(f *testing.F) {
 	f.Add(table.appendSnapshot(nil, 0))
 	for i := range int32(3) {
 		table.append(sent(int64(i), 1, i, 2), 5, 100)
+		table.append(sent(nativeID, 0, i, 2), 5, 100)
 	}
 	f.Add(table.appendSnapshot(nil, 12))
 	f.Fuzz(func(t *testing.T, b []byte) {

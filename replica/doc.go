@@ -11,6 +11,7 @@
 //	quorum.go    the committed position that follows from those
 //	waiters.go   who waits for which offset
 //	replica.go   drives the machine under the shard's lock, on whichever goroutine brings the input
+//	ports.go     what it asks of the copy below, on disk or in memory
 //
 // Invariants:
 //   - log start <= high watermark <= log end, and the high watermark never falls within one leadership.

@@ -10,16 +10,16 @@ import (
 
 // Options say what a replica is made of.
 type Options struct {
-	Log  *log.Log     // owned by the replica from New on
-	Self ids.BrokerID // this node
+	Store Store        // owned by the replica from New on
+	Self  ids.BrokerID // this node
 	// CommitOnSync: under on_commit a record counts as held once it is synced. See machine.
 	CommitOnSync bool
 }
 
 // Replica drives the machine of one copy. Append, Lead, Resign and the waits may be called from any goroutine; they are
-// serialised by the replica's lock. Reads go to Log and Bounds and take no lock.
+// serialised by the replica's lock. Reads go to the store itself, below ReadLimit, and take no lock.
 type Replica struct {
-	log *log.Log
+	store Store
 
 	// Published for readers that take no lock. Written under mu.
 	readLimit atomic.Int64 // exclusive bound of what readers may see
@@ -31,18 +31,15 @@ type Replica struct {
 	waiters waitList
 }
 
-// New makes a replica over an opened log. It leads nothing until Lead is called.
+// New makes a replica over an opened store. It leads nothing until Lead is called.
 func New(opts Options) *Replica {
-	r := &Replica{log: opts.Log}
-	b := opts.Log.Bounds()
+	r := &Replica{store: opts.Store}
+	b := opts.Store.Bounds()
 	r.m = machine{self: opts.Self, lead: ids.NoBroker, epoch: b.Epoch, commitOnSync: opts.CommitOnSync}
 	r.m.opened(b.Start, b.End, b.DurableEnd)
 	r.publishLocked()
 	return r
 }
-
-// Log is the copy on disk, for reads. Appending to it behind the replica's back breaks every invariant.
-func (r *Replica) Log() *log.Log { return r.log }
 
 // Lead makes this copy the leader of its shard at epoch with the given replica set, of which need members must hold a
 // record before it is committed. An epoch older than one known is ignored and reported as false.
@@ -79,7 +76,7 @@ func (r *Replica) Append(in log.AppendInput) (log.AppendResult, error) {
 		return log.AppendResult{}, err
 	}
 	in.Epoch = r.m.epoch
-	res, err := r.log.Append(in)
+	res, err := r.store.Append(in)
 	if err != nil {
 		r.mu.Unlock()
 		return res, err
@@ -103,9 +100,9 @@ func (r *Replica) Commit(now bool) {
 	switch {
 	case !r.m.commitOnSync: // never changes, so it needs no lock
 	case now:
-		_, _ = r.log.SyncNow() // the log reports a failure through Durable
+		_, _ = r.store.SyncNow() // the log reports a failure through Durable
 	default:
-		r.log.RequestSync()
+		r.store.RequestSync()
 	}
 }
 
@@ -127,7 +124,7 @@ func (r *Replica) Durable(end ids.Offset, err error) {
 
 // AdvanceStart moves the log start offset to to, at most the high watermark; it is durable on return.
 func (r *Replica) AdvanceStart(to ids.Offset) error {
-	if err := r.log.AdvanceStart(to); err != nil {
+	if err := r.store.AdvanceStart(to); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -182,18 +179,18 @@ func (r *Replica) CancelWait(w *Waiter) bool {
 	return true
 }
 
-// Close ends the replica and closes its log. Waiters get ErrClosed. A clean close syncs and leaves nothing to recover.
+// Close ends the replica and closes its store. Waiters get ErrClosed. A clean close syncs and leaves nothing to recover.
 func (r *Replica) Close(clean bool) error {
 	if !r.end(ErrClosed) {
 		return nil
 	}
-	return r.log.Close(clean)
+	return r.store.Close(clean)
 }
 
-// Delete ends the replica and removes its files. Waiters get ErrDeleted.
+// Delete ends the replica and removes its records. Waiters get ErrDeleted.
 func (r *Replica) Delete() error {
 	r.end(ErrDeleted)
-	return r.log.Delete()
+	return r.store.Delete()
 }
 
 func (r *Replica) end(why error) bool {
@@ -221,6 +218,6 @@ func (r *Replica) publishLocked() *Waiter {
 	limit := r.m.readLimit()
 	r.readLimit.Store(int64(limit))
 	r.epoch.Store(int32(r.m.epoch))
-	r.log.SetFloor(r.m.hw)
+	r.store.SetFloor(r.m.hw)
 	return r.waiters.takeUntil(limit)
 }

@@ -250,6 +250,23 @@ func (s *Store) Propose(ctx context.Context, command []byte) (any, error) {
 	}
 }
 
+// Ready is controller.Store's.
+func (s *Store) Ready() error {
+	if err := s.stopError(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	switch {
+	case closed:
+		return controller.ErrClosed
+	case s.raft.State() != raft.Leader:
+		return controller.ErrNotController
+	}
+	return nil
+}
+
 func (s *Store) outcome(f raft.ApplyFuture) (any, error) {
 	switch err := f.Error(); {
 	case err == nil:

@@ -45,5 +45,12 @@ func (s *Memory) Propose(_ context.Context, command []byte) (any, error) {
 	return s.m.Apply(s.position, command)
 }
 
+// Ready is controller.Store's.
+func (s *Memory) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fail
+}
+
 // Close does nothing.
 func (s *Memory) Close() error { return nil }

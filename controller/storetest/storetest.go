@@ -231,6 +231,9 @@ func (s suite) machineErrorStops(t *testing.T) {
 	dir := t.TempDir()
 	j, st := s.start(t, dir)
 	propose(t, st, "good")
+	if err := st.Ready(); err != nil {
+		t.Errorf("ready: %v", err)
+	}
 	j.mu.Lock()
 	j.broken = errors.New("cannot apply this")
 	j.mu.Unlock()
@@ -238,6 +241,9 @@ func (s suite) machineErrorStops(t *testing.T) {
 		if _, err := st.Propose(t.Context(), []byte("bad")); !errors.Is(err, controller.ErrStopped) {
 			t.Errorf("a command that the machine refuses: %v, want ErrStopped", err)
 		}
+	}
+	if err := st.Ready(); !errors.Is(err, controller.ErrStopped) {
+		t.Errorf("ready after a failure: %v, want ErrStopped", err)
 	}
 	if got := j.Commands(); !slices.Equal(got, []string{"good"}) {
 		t.Errorf("applied %v, want only the good one", got)
@@ -261,6 +267,9 @@ func (s suite) close(t *testing.T) {
 	mustClose(t, st)
 	if _, err := st.Propose(t.Context(), []byte("b")); !errors.Is(err, controller.ErrClosed) {
 		t.Errorf("propose after close: %v, want ErrClosed", err)
+	}
+	if err := st.Ready(); !errors.Is(err, controller.ErrClosed) {
+		t.Errorf("ready after close: %v, want ErrClosed", err)
 	}
 }
 

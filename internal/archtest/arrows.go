@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 
 	// Wiring.
 	"internal/node": {everything},
-	"internal/ctl":  {"client"},
+	"internal/ctl":  {"client", "auth"},
 
 	// Front ends: strangers to each other.
 	"kafkaproto":      {"broker", "groups", "log/recordbatch", "auth", "internal/cluster"},
@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"cache":  {"log/recordbatch", "internal/cluster"},
 
 	// The data path, each layer knowing only the one below.
-	"broker":          {"replica", "log", "log/recordbatch", "auth", "internal/peer", "internal/cluster"},
+	"broker":          {"replica", "log", "log/ring", "log/recordbatch", "auth", "internal/peer", "internal/cluster"},
 	"replica":         {"log", "log/recordbatch", "internal/vfs", "internal/cluster"},
 	"log":             {"log/recordbatch", "log/journal", "internal/vfs"},
 	"log/journal":     {"internal/vfs"},
@@ -46,13 +46,14 @@ var arrows = map[string][]string{
 
 	// The control plane, which sees no record.
 	"controller":           {"auth", "internal/cluster"},
+	"controller/api":       {"auth", "internal/cluster"}, // HTTP; talks to the controller through an interface
 	"controller/raftstore": {"controller", "internal/peer", "internal/cluster"},
 	"controller/pgstore":   {"controller", "internal/cluster"},
 	"controller/storetest": {"controller", "internal/cluster"}, // the suite that every store passes, used by their tests
 	"controller/remote":    {"controller", "internal/peer", "internal/cluster"},
 
 	// Shared below.
-	"auth":             {"internal/cluster"},
+	"auth":             {},
 	"internal/cluster": {},
 	"internal/peer":    {"internal/cluster"},
 	"internal/vfs":     {},
@@ -75,6 +76,7 @@ var onlyIn = map[string][]string{
 	"github.com/quic-go/quic-go":        {"felixproto", "client", "internal/peer"},
 	"github.com/hashicorp/raft":         {"controller/raftstore"},
 	"github.com/jackc/pgx":              {"controller/pgstore"},
+	"github.com/golang-jwt/jwt":         {"auth"},
 	"github.com/spf13/cobra":            {"internal/ctl", "internal/node", "cmd/felix", "cmd/felixctl"},
 }
 

@@ -92,6 +92,36 @@ func (b *Builder) PutNamespace(n Namespace) {
 	b.m.namespaces = slices.Insert(b.m.namespaces, i, &n)
 }
 
+// DeleteNamespace removes a namespace. Its topics must be gone.
+func (b *Builder) DeleteNamespace(tenant, name string) {
+	i, ok := b.m.findNamespace(tenant, name)
+	if !ok {
+		return
+	}
+	if !b.ownNamespaces {
+		b.m.namespaces, b.ownNamespaces = slices.Clone(b.m.namespaces), true
+	}
+	b.m.namespaces = slices.Delete(b.m.namespaces, i, i+1)
+}
+
+// DeleteTenant removes a tenant with its namespaces and client quotas. Its topics must be gone.
+func (b *Builder) DeleteTenant(name string) {
+	i, ok := slices.BinarySearchFunc(b.m.tenants, name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+	if !ok {
+		return
+	}
+	b.m.tenants = slices.Delete(slices.Clone(b.m.tenants), i, i+1)
+	b.m.namespaces = slices.DeleteFunc(slices.Clone(b.m.namespaces), func(n *Namespace) bool { return n.Tenant == name })
+	b.ownNamespaces = true
+	if i, ok := b.m.findQuotas(name); ok {
+		if b.ownQuotas == nil {
+			b.ownQuotas = map[string]bool{}
+		}
+		b.m.quotas = slices.Delete(slices.Clone(b.m.quotas), i, i+1)
+		delete(b.ownQuotas, name)
+	}
+}
+
 // PutTopic adds a topic or replaces the one with the same id, whose names must be the same. It fills Config from Overrides.
 func (b *Builder) PutTopic(t *Topic) error {
 	if len(t.Overrides) == 0 {

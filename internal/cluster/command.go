@@ -13,12 +13,16 @@ type Result struct {
 	First   int64        // AllocateProducerIDs: the first id of the block
 	Node    Node         // RegisterNode: the node as registered
 	Err     error        // the command as a whole was refused; an errcode kind
+	// Unchanged, with CreateTenant, CreateNamespace and PutSigningKey: what was asked for was there already.
+	Unchanged bool
 }
 
 // ItemResult answers one item of a command.
 type ItemResult struct {
 	Err   error  // an errcode kind; nil when done
 	Topic *Topic // the topic after the command; before it, for DeleteTopics; as it would be, for ValidateOnly; nil on error
+	// Unchanged, with CreateStreams and UpdateStream: the stream was like that already.
+	Unchanged bool
 }
 
 // Bootstrap names the cluster and makes its first tenant and namespace. On a cluster that has a name it changes nothing.
@@ -39,16 +43,18 @@ type RegisterNode struct {
 	Clean     bool
 }
 
-// CreateTenant makes a tenant. An existing one of the same display name is success.
+// CreateTenant makes a tenant. An existing one of the same display name is success, and keeps its keys.
 type CreateTenant struct {
 	Name        string
 	DisplayName string
+	Key         NewSigningKey // signs for the new tenant from the start; zero: the tenant has no key yet
 }
 
-// CreateNamespace makes a namespace in a tenant that must exist. An existing one is success.
+// CreateNamespace makes a namespace in a tenant that must exist. An existing one is success, whatever it is displayed as.
 type CreateNamespace struct {
-	Tenant string
-	Name   string
+	Tenant      string
+	Name        string
+	DisplayName string
 }
 
 // NewTopic is one topic to make. Exactly one of Partitions and Assignment is used.

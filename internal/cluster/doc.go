@@ -13,8 +13,15 @@
 // topic ids and the cluster id are drawn by the proposer. Package controller encodes, orders and applies commands; this package only says
 // what they are, so that broker can propose without importing controller.
 //
+// # Streams and topics
+//
+// There is one type for both, Topic. A native stream is one that was not made by Kafka: it has a kind, a delivery, a routing and a
+// region, may be ephemeral, and never grows. Its retention and consistency are overrides like those that Kafka's tools set (stream.go),
+// so that each is stored once.
+//
 // # Invariants
 //
+//   - The seed of a signing key is in the image and in commands, and leaves the process in neither text nor JSON (keys.go).
 //   - Topic, Partition, Node, TopicConfig, Tenant and Namespace values reachable from an Image are never written after Build.
 //     Slices and maps in them are shared between versions.
 //   - A topic id names one incarnation. A name that is deleted and made again gets a new id; leader epochs restart only then.

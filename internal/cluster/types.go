@@ -21,12 +21,15 @@ type Node struct {
 type Tenant struct {
 	Name        string
 	DisplayName string
+	// Keys are the tenant's published signing keys: the one that signs first, the others in the order in which they came behind it.
+	Keys []SigningKey
 }
 
 // Namespace is a group of streams inside a tenant.
 type Namespace struct {
-	Tenant string
-	Name   string
+	Tenant      string
+	Name        string
+	DisplayName string
 }
 
 // Consistency is when a write counts as committed.
@@ -92,10 +95,15 @@ type Topic struct {
 	Namespace string
 	Name      string // the stream's name, without namespace
 
-	Durable     bool
+	Durable     bool        // false: an ephemeral stream, in memory alone
 	MadeByKafka bool        // made through the Kafka listener: its partition count may grow
 	Internal    bool        // one of ours, not nameable by clients
 	Consistency Consistency // resolved, never ConsistencyDefault
+
+	Kind     StreamKind // recorded
+	Delivery Delivery   // recorded
+	Routing  Routing    // how native publishes choose a shard by key
+	Region   string     // where its replicas may stand; "" anywhere
 
 	Overrides map[string]string // configurations that were set, canonical text; nil when none
 	Config    *TopicConfig      // Overrides over this node's defaults; shared by all topics without overrides

@@ -32,17 +32,19 @@ type app struct {
 	p     Process
 	errMu sync.Mutex // one line at a time on p.Err
 
-	brokers    string
-	tenant     string
-	token      string
-	tokenFile  string
-	useTLS     bool
-	caFile     string
-	serverName string
-	output     string
-	asJSON     bool
-	yes        bool
-	timeout    time.Duration
+	contextFile string
+	contextName string
+	brokers     string
+	tenant      string
+	token       string
+	tokenFile   string
+	useTLS      bool
+	caFile      string
+	serverName  string
+	output      string
+	asJSON      bool
+	yes         bool
+	timeout     time.Duration
 }
 
 // Main runs the felixctl command line and returns the exit status of the process. When ctx ends, the command does.
@@ -107,7 +109,12 @@ func (a *app) root() *cobra.Command {
 		Use: "felixctl", Short: "Work with the topics and consumer groups of a Felix server", Version: Version,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.check() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.applyContext(cmd); err != nil {
+				return err
+			}
+			return a.check()
+		},
 	}
 	root.SetVersionTemplate("felixctl {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -115,6 +122,8 @@ func (a *app) root() *cobra.Command {
 	})
 	env := environment(a.p.Environ)
 	f := root.PersistentFlags()
+	f.StringVar(&a.contextFile, "config", env.or("FELIX_CLI_CONFIG", ""), "`file` of contexts: settings by name (FELIX_CLI_CONFIG); felixctl/config.toml in your configuration directory")
+	f.StringVar(&a.contextName, "context", env.or("FELIX_CONTEXT", ""), "`name` of the context to use (FELIX_CONTEXT); the file's current one")
 	f.StringVar(&a.brokers, "brokers", env.or("FELIX_BROKERS", "127.0.0.1:9092"), "`host:port,...` to ask first; the port is 9092 if not given (FELIX_BROKERS)")
 	f.StringVar(&a.tenant, "tenant", env.or("FELIX_AUTH_TENANT", ""), "tenant to log in as (FELIX_AUTH_TENANT)")
 	f.StringVar(&a.token, "token", "", "password or token of the login (FELIX_AUTH_TOKEN)")
@@ -131,7 +140,7 @@ func (a *app) root() *cobra.Command {
 		f.Lookup("token").DefValue = ""
 	}
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp)))
-	root.AddCommand(a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand(), a.versionCommand())
+	root.AddCommand(a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand(), a.tokenCommand(), a.versionCommand())
 	return root
 }
 
@@ -154,11 +163,20 @@ func must(err error) {
 	}
 }
 
+// checkOutput refuses a form of output that there is not.
+func (a *app) checkOutput() error {
+	if a.output != outputTable && a.output != outputJSON {
+		return usageErrorf("-o %q is neither table nor json", a.output)
+	}
+	return nil
+}
+
 // check refuses settings that cannot be before anything is dialled.
 func (a *app) check() error {
+	if err := a.checkOutput(); err != nil {
+		return err
+	}
 	switch {
-	case a.output != outputTable && a.output != outputJSON:
-		return usageErrorf("-o %q is neither table nor json", a.output)
 	case a.timeout <= 0:
 		return usageErrorf("--timeout must be positive")
 	case (a.tenant == "") != (a.token == "" && a.tokenFile == ""):

@@ -35,7 +35,7 @@ func newServer(t *testing.T, env ...string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	flags := map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "metrics-listen": ""}
+	flags := map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "native-listen": "", "api-listen": "", "metrics-listen": ""}
 	l, err := node.Load(node.Sources{Flags: flags, Environ: s.env})
 	if err != nil {
 		s.t.Fatal(err)

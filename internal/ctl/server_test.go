@@ -15,7 +15,15 @@ import (
 // serve starts a real node and returns the flag that names it.
 func serve(t *testing.T) string {
 	t.Helper()
-	l, err := node.Load(node.Sources{Flags: map[string]string{"data-dir": t.TempDir(), "kafka-listen": "127.0.0.1:0", "metrics-listen": ""}})
+	return serveIn(t, t.TempDir())
+}
+
+// serveIn is serve with the data in dir.
+func serveIn(t *testing.T, dir string) string {
+	t.Helper()
+	l, err := node.Load(node.Sources{Flags: map[string]string{
+		"data-dir": dir, "kafka-listen": "127.0.0.1:0", "native-listen": "", "api-listen": "", "metrics-listen": "",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

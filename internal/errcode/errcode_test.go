@@ -67,3 +67,30 @@ func TestOf(t *testing.T) {
 		t.Error("Newf does not wrap its cause")
 	}
 }
+
+// TestFelixRows holds every kind to what may be sent: a code that is not 0, a class, and a reason only where clients look for one.
+func TestFelixRows(t *testing.T) {
+	const shardUnavailable, overloaded, internal = 5, 10, 13
+	for _, k := range errcode.Kinds() {
+		f := k.Felix()
+		if f.Code < 1 || f.Code > 16 || f.Retry < 1 || f.Retry > 5 {
+			t.Errorf("%v: code %d, class %d", k, f.Code, f.Retry)
+		}
+		if (f.Reason != "") != (f.Code == shardUnavailable || f.Code == overloaded) {
+			t.Errorf("%v: code %d with reason %q", k, f.Code, f.Reason)
+		}
+	}
+	for k, code := range map[errcode.Kind]uint16{
+		errcode.AuthenticationFailed: 1, errcode.UnauthorizedTopic: 2, errcode.UnknownShard: 3, errcode.InvalidRequest: 4, errcode.NoLeader: 5,
+		errcode.NotLeader: 6, errcode.QuorumTimeout: 7, errcode.LeadershipLost: 8, errcode.Unacknowledged: 9, errcode.Overloaded: 10,
+		errcode.LimitExceeded: 11, errcode.Draining: 12, errcode.Internal: 13, errcode.StorageFailed: 14, errcode.StaleClaim: 15,
+		errcode.Revoked: 16,
+	} {
+		if got := k.Felix().Code; got != code {
+			t.Errorf("%v: code %d, want %d", k, got, code)
+		}
+	}
+	if f := errcode.ElectionNotNeeded.Felix(); f.Code != internal {
+		t.Errorf("a kind of Kafka's alone has code %d", f.Code)
+	}
+}

@@ -92,6 +92,11 @@ const (
 	InvalidUpdateVersion
 	ThrottlingQuotaExceeded
 	Draining
+	LimitExceeded
+	StaleClaim     // the claim on a record is unknown or gone
+	Revoked        // the principal was revoked while its stream was open
+	Unacknowledged // written, perhaps; nobody waits for the outcome any more
+	OffsetMismatch // the shard's next offset is not the one that the write was made for
 	kindCount
 )
 
@@ -190,6 +195,11 @@ var table = [kindCount]Row{
 	InvalidUpdateVersion:         {"invalid_update_version", 95, false},
 	ThrottlingQuotaExceeded:      {"throttling_quota_exceeded", 89, true},
 	Draining:                     {"draining", 6, true},
+	LimitExceeded:                {"limit_exceeded", 44, false},
+	StaleClaim:                   {"stale_claim", 42, false},
+	Revoked:                      {"revoked", 58, false},
+	Unacknowledged:               {"unacknowledged", 7, true},
+	OffsetMismatch:               {"offset_mismatch", 42, false},
 }
 
 // Row returns the table row of k. An unknown k gives the row of Internal.

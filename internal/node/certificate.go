@@ -14,25 +14,47 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 const (
-	// developmentCertAge is how long a generated certificate lasts; it is made anew when less than renewBefore is left.
+	// developmentCertAge is how long a generated server certificate lasts. It is made anew at each start.
 	developmentCertAge = 365 * day
-	renewBefore        = 30 * day
+	// developmentCAAge is how long its authority does. It is kept, so that clients need to be given it once, and made anew when it
+	// could end before a certificate of today.
+	developmentCAAge = 10 * 365 * day
 )
 
-// serverTLS builds the TLS configuration of the client listeners: the configured certificate, or else a generated one whose
-// authority lies in <data-dir>/dev/ca.pem. hosts are the names and addresses that a generated certificate answers to.
+// serverTLS builds the TLS configuration of the client listeners: the configured certificate, or else one generated for hosts (the
+// names and addresses that it answers to), whose authority lies in <data-dir>/dev/ca.pem.
 func serverTLS(c *Config, hosts []string, now time.Time) (*tls.Config, error) {
 	certFile, keyFile := certificatePaths(c)
 	if c.TLS.CertFile == "" {
-		if err := developmentCertOf(c).ensure(hosts, now); err != nil {
+		dev := developmentCertOf(c)
+		if err := dev.issue(hosts, now); err != nil {
 			return nil, fmt.Errorf("generate a certificate: %w", err)
+		}
+		if err := exportAuthority(dev.ca(), c.TLS.ExportFile); err != nil {
+			return nil, err
 		}
 	}
 	return configureTLS(c, certFile, keyFile)
+}
+
+// exportAuthority copies the authority of a generated certificate to where the configuration asks for it, if it does.
+func exportAuthority(caFile, to string) error {
+	if to == "" {
+		return nil
+	}
+	text, err := os.ReadFile(caFile)
+	if err == nil {
+		err = writeSynced(to, text)
+	}
+	if err != nil {
+		return fmt.Errorf("tls.cert_export: %w", err)
+	}
+	return nil
 }
 
 // certificatePaths are the files of the certificate that the client listeners show.
@@ -44,17 +66,21 @@ func certificatePaths(c *Config) (certFile, keyFile string) {
 	return dev.cert(), dev.key()
 }
 
-func developmentCertOf(c *Config) developmentCert {
-	return developmentCert{dir: filepath.Join(c.DataDir, "dev")}
-}
+func developmentCertOf(c *Config) developmentCert { return developmentCert{dir: developmentDir(c)} }
 
-// checkCertificates looks at the files of the configured certificate, if the node will serve one, and writes nothing.
+// checkCertificates looks at the files of the configured certificates that the node will serve, and writes nothing.
 func checkCertificates(c *Config) error {
-	if c.Kafka.Listen == "" || !c.Kafka.TLS || c.TLS.CertFile == "" {
-		return nil
+	if c.TLS.CertFile != "" && (c.NativeListen != "" || c.Kafka.Listen != "" && c.Kafka.TLS) {
+		if _, err := configureTLS(c, c.TLS.CertFile, c.TLS.KeyFile); err != nil {
+			return err
+		}
 	}
-	_, err := configureTLS(c, c.TLS.CertFile, c.TLS.KeyFile)
-	return err
+	if c.TLS.APICertFile != "" && c.APIListen != "" {
+		if _, err := tls.LoadX509KeyPair(c.TLS.APICertFile, c.TLS.APIKeyFile); err != nil {
+			return fmt.Errorf("api_tls_cert and api_tls_key: %w", err)
+		}
+	}
+	return nil
 }
 
 // configureTLS reads the files.
@@ -78,70 +104,86 @@ func configureTLS(c *Config, certFile, keyFile string) (*tls.Config, error) {
 	return out, nil
 }
 
-// developmentCert is the generated authority and the server certificate that it signed, in one directory. The authority's key is not
-// kept: a new certificate comes with a new authority.
+// developmentCert is a generated authority, which is kept, and the server certificate that it signed last, in one directory. Whoever
+// reads the authority's key can pose as this server to those who trust it: like everything there it is for the node's user alone.
 type developmentCert struct{ dir string }
 
-func (d developmentCert) ca() string   { return filepath.Join(d.dir, "ca.pem") }
-func (d developmentCert) cert() string { return filepath.Join(d.dir, "server.pem") }
-func (d developmentCert) key() string  { return filepath.Join(d.dir, "server.key") }
+func (d developmentCert) ca() string    { return filepath.Join(d.dir, "ca.pem") }
+func (d developmentCert) caKey() string { return filepath.Join(d.dir, "ca.key") }
+func (d developmentCert) cert() string  { return filepath.Join(d.dir, "server.pem") }
+func (d developmentCert) key() string   { return filepath.Join(d.dir, "server.key") }
 
-// ensure keeps the files that are there as long as they last and cover the hosts, and makes new ones otherwise.
-func (d developmentCert) ensure(hosts []string, now time.Time) error {
-	if d.usable(hosts, now) {
-		return nil
-	}
+// issue makes a new server certificate for hosts, signed by the authority that is there, or by a new one if that cannot be read or ends
+// too soon.
+func (d developmentCert) issue(hosts []string, now time.Time) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
 	}
-	ca, cert, key, err := generate(hosts, now)
+	ca, err := d.authority(now)
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeSynced(d.ca(), ca), writeSynced(d.key(), key), writeSynced(d.cert(), cert))
+	cert, key, err := ca.issue(hosts, now)
+	if err != nil {
+		return err
+	}
+	return errors.Join(replaceFile(d.key(), key), replaceFile(d.cert(), cert))
 }
 
-func (d developmentCert) usable(hosts []string, now time.Time) bool {
-	pair, err := tls.LoadX509KeyPair(d.cert(), d.key())
-	if err != nil {
-		return false
-	}
-	authority, err := os.ReadFile(d.ca())
-	if err != nil {
-		return false
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
-	for _, h := range hosts {
-		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: h, Roots: roots, CurrentTime: now.Add(renewBefore)}); err != nil {
-			return false
+// authority reads the authority, or makes one.
+func (d developmentCert) authority(now time.Time) (*authority, error) {
+	pair, err := tls.LoadX509KeyPair(d.ca(), d.caKey())
+	if err == nil {
+		key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+		if ok && pair.Leaf.IsCA && now.After(pair.Leaf.NotBefore) && now.Add(developmentCertAge).Before(pair.Leaf.NotAfter) {
+			return &authority{cert: pair.Leaf, key: key}, nil
 		}
 	}
-	return true
+	ca, err := newAuthority(now)
+	if err != nil {
+		return nil, err
+	}
+	keyText, err := pemKey(ca.key)
+	if err != nil {
+		return nil, err
+	}
+	// The key first: an authority without its key would be given to clients and never sign again.
+	return ca, errors.Join(writeSynced(d.caKey(), keyText), writeSynced(d.ca(), pemBlock("CERTIFICATE", ca.cert.Raw)))
 }
 
-// generate makes an authority and a server certificate signed by it, all as PEM.
-func generate(hosts []string, now time.Time) (ca, cert, key []byte, err error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// authority signs generated certificates.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	caTemplate := &x509.Certificate{
+	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "Felix development authority"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(developmentCertAge),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(developmentCAAge),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	caDER, err := x509.CreateCertificate(rand.Reader, caTemplate, caTemplate, &caKey.PublicKey, caKey)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
+	cert, err := x509.ParseCertificate(der)
+	return &authority{cert: cert, key: key}, err
+}
+
+// issue makes a server certificate for names and addresses, as PEM. It is no authority itself: some clients refuse one that is.
+func (a *authority) issue(hosts []string, now time.Time) (cert, key []byte, err error) {
 	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano() + 1), Subject: pkix.Name{CommonName: "Felix development server"},
-		NotBefore: caTemplate.NotBefore, NotAfter: caTemplate.NotAfter,
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(developmentCertAge), BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, h := range hosts {
@@ -151,23 +193,31 @@ func generate(hosts []string, now time.Time) (ca, cert, key []byte, err error) {
 			leaf.DNSNames = append(leaf.DNSNames, h)
 		}
 	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, caTemplate, &leafKey.PublicKey, caKey)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, a.cert, &leafKey.PublicKey, a.key)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	block := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
-	return block("CERTIFICATE", caDER), block("CERTIFICATE", leafDER), block("PRIVATE KEY", keyDER), nil
+	key, err = pemKey(leafKey)
+	return pemBlock("CERTIFICATE", der), key, err
 }
 
-// certificateHosts are the names that a client on this machine may dial, and the advertised one.
-func certificateHosts(advertised string) []string {
+func pemKey(key any) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return pemBlock("PRIVATE KEY", der), err
+}
+
+func pemBlock(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// certificateHosts are the names that a client on this machine may dial, and those of the addresses that clients are told.
+func certificateHosts(told ...string) []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	if host, _, err := net.SplitHostPort(advertised); err == nil && host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		hosts = append(hosts, host)
+	for _, addr := range told {
+		host, _, err := net.SplitHostPort(addr)
+		if ip := net.ParseIP(host); err == nil && host != "" && (ip == nil || !ip.IsUnspecified()) && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
 	}
 	return hosts
 }

@@ -42,7 +42,7 @@ func newCertificateMetrics(r prometheus.Registerer) *certificateMetrics {
 	return &certificateMetrics{
 		expires: f.NewGauge(prometheus.GaugeOpts{
 			Name: "felix_tls_certificate_expiry_timestamp_seconds",
-			Help: "When the certificate that the Kafka listener shows ends, in Unix time; 0 without TLS.",
+			Help: "When the certificate that the client listeners show ends, in Unix time; 0 without TLS.",
 		}),
 		reloads: f.NewCounter(prometheus.CounterOpts{
 			Name: "felix_tls_certificate_reloads_total", Help: "Times that changed certificate files were taken over without a restart.",

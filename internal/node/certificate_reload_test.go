@@ -40,8 +40,11 @@ func TestCertificateReload(t *testing.T) {
 	}
 	pair := func(at time.Time) (cert, key []byte) {
 		t.Helper()
-		_, cert, key, err := generate([]string{"localhost"}, at)
+		ca, err := newAuthority(at)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if cert, key, err = ca.issue([]string{"localhost"}, at); err != nil {
 			t.Fatal(err)
 		}
 		return cert, key

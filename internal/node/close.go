@@ -33,14 +33,23 @@ func (n *Node) close(ctx context.Context, hurry <-chan struct{}) error {
 	if n.admin != nil {
 		n.admin.set(draining)
 	}
+	if n.api != nil {
+		n.api.Drain()
+	}
 	n.removeReadyFile()
 	n.predrain(ctx, hurry)
 
 	budget := n.config.ShutdownDrain
 	deadline := time.Now().Add(budget)
 	n.logger.Info("draining", zap.Duration("budget", budget))
+	n.closeDevelopment()
 	n.closeGroups(ctx)
+	// Calls of the API are short, and what they ask for goes to the controller, which closes last.
+	apiForced := n.drainAPI(ctx, budget/closeShare)
 	forced := n.drainKafka(ctx, hurry, budget-budget/closeShare)
+	forced = errors.Join(forced, n.drainNative(ctx, max(time.Until(deadline)-budget/closeShare, minCloseTime)))
+
+	forced = errors.Join(apiForced, forced)
 
 	rest, cancel := context.WithTimeout(ctx, max(time.Until(deadline), minCloseTime))
 	defer cancel()
@@ -188,9 +197,16 @@ func (n *Node) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), minCloseTime)
 	defer cancel()
 	var failed error
+	n.closeDevelopment()
 	n.closeGroups(ctx)
+	if n.api != nil {
+		failed = n.api.Close(ctx)
+	}
 	if n.kafka != nil {
-		failed = n.kafka.Close(ctx)
+		failed = errors.Join(failed, n.kafka.Close(ctx))
+	}
+	if n.native != nil {
+		failed = errors.Join(failed, n.native.Close(ctx))
 	}
 	failed = errors.Join(failed, n.closeData(ctx))
 	if n.admin != nil {

@@ -96,7 +96,8 @@ func newServe(p Process) *cobra.Command {
 	var printConfig bool
 	serve := &cobra.Command{
 		Use: "serve", Short: "Run the server",
-		Long: `Run the server. Without any setting this is one development node: Kafka on 127.0.0.1:9092 without a login, metrics on
+		Long: `Run the server. Without any setting this is one development node: Kafka on 127.0.0.1:9092 without a login, the native
+protocol on 127.0.0.1:5000 and the API on 127.0.0.1:8443 with tokens that it keeps under ./data/dev, metrics on
 127.0.0.1:8080, records under ./data. Settings come from flags, then the environment, then the file of --config, then
 defaults; docs/configuration.md lists them all. SIGINT and SIGTERM stop the node and lose nothing.`,
 		Args: noArgs,

@@ -28,12 +28,17 @@ type Config struct {
 
 	Kafka   KafkaConfig
 	Groups  GroupsConfig
+	Native  NativeConfig
 	TLS     TLSConfig
+	API     APIConfig
 	Quotas  broker.PublishQuotas
 	Storage StorageConfig
 
-	// Reserved listeners: accepted, checked and reported, and not served before the parts behind them exist.
-	NativeListen, APIListen, PeerListen string
+	NativeListen, APIListen string // "" is off
+	PeerListen              string // reserved: accepted, checked and reported, and not served
+
+	// Development says that the single-node profile applies: the node keeps tokens for the person at this machine. Set by Load.
+	Development bool
 }
 
 // KafkaConfig is the Kafka listener's part of Config.
@@ -58,11 +63,14 @@ type Credential struct {
 	Password string
 }
 
-// TLSConfig is the server certificate of the client listeners.
+// TLSConfig is the server certificate of the client listeners and of the API, and what is asked of clients.
 type TLSConfig struct {
 	CertFile, KeyFile, ClientCAFile string
 	RequireCert                     bool
-	BindSubject                     bool
+	BindSubject                     bool   // a client's certificate must belong to its principal
+	RequireALPN                     bool   // native clients must offer our protocol
+	ExportFile                      string // gets the authority of a generated certificate
+	APICertFile, APIKeyFile         string // none: the API is plain HTTP
 }
 
 // StorageConfig is the log's part of Config; topic configurations override what has a Kafka name.

@@ -24,6 +24,8 @@ func settingsMarkdown() string {
 		{"Process", processSettings()},
 		{"Kafka listener", kafkaSettings()},
 		{"Kafka groups", groupSettings()},
+		{"Native listener", nativeSettings()},
+		{"Control-plane API", apiSettings()},
 		{"TLS", tlsSettings()},
 		{"Publish quotas", quotaSettings()},
 		{"Storage", storageSettings()},
@@ -60,5 +62,11 @@ func settingsMarkdown() string {
 
 // TestConfigurationDocument keeps docs/configuration.md equal to the table: names, types, defaults and meanings.
 func TestConfigurationDocument(t *testing.T) {
-	compareGenerated(t, configurationDocument, generatedBegin, settingsMarkdown())
+	text := settingsMarkdown()
+	for _, s := range settings() {
+		if !strings.Contains(text, "`"+s.name()+"`") {
+			t.Errorf("%s is in no section", s.name())
+		}
+	}
+	compareGenerated(t, configurationDocument, generatedBegin, text)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +63,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	l.ProfileEnd = profileEnd(table, src.Flags, env, path)
 	l.SingleNode = l.ProfileEnd == ""
+	l.Config.Development = l.SingleNode
 	var bad []error
 	for _, s := range table {
 		text, origin := s.pick(src.Flags, env, values, path, l.SingleNode)
@@ -100,6 +102,9 @@ func (s setting) pick(flags, env, file map[string]string, path string, profile b
 	return s.Default, "default"
 }
 
+// clientListeners are the settings of the listeners that clients log in to.
+var clientListeners = []string{"kafka.listen", "quic_bind", "api_bind"}
+
 // isSet says that a flag or a variable gives the setting.
 func (s setting) isSet(flags, env map[string]string) bool {
 	_, byFlag := flags[s.Flag]
@@ -108,7 +113,8 @@ func (s setting) isSet(flags, env map[string]string) bool {
 
 // profileEnd decides whether the single-node profile applies, and says what ended it: a file, or anything set that decides about access
 // or membership. A flag or variable that only says where or how much (a directory, a loopback address, a size, a log level) keeps the
-// profile, so that `felix serve --data-dir /tmp/x` is the same server in another place. A listen address other than loopback ends it.
+// profile, so that `felix serve --data-dir /tmp/x` is the same server in another place. A listen address for clients
+// other than loopback ends it.
 func profileEnd(table []setting, flags, env map[string]string, path string) string {
 	if path != "" {
 		return "file " + path
@@ -118,7 +124,7 @@ func profileEnd(table []setting, flags, env map[string]string, path string) stri
 			continue
 		}
 		text, origin := s.pick(flags, env, nil, "", false)
-		if s.Decides || s.Key == "kafka.listen" && !isLoopback(text) {
+		if s.Decides || slices.Contains(clientListeners, s.Key) && text != "" && !isLoopback(text) {
 			return origin
 		}
 	}

@@ -65,6 +65,13 @@ func TestSingleNodeProfileApplies(t *testing.T) {
 		{"node_id", Sources{Flags: map[string]string{"node-id": "a"}, Environ: []string{login}}, false},
 		{"open_listen", Sources{Flags: map[string]string{"kafka-listen": "192.0.2.1:9092"}, Environ: []string{login}}, false},
 		{"file", Sources{ReadFile: oneFile("data_dir: /tmp/x"), Environ: []string{login}}, false},
+		{"loopback_native_and_api", Sources{Flags: map[string]string{"native-listen": "127.0.0.1:0", "api-listen": "[::1]:0"}}, true},
+		{"native_and_api_off", Sources{Flags: map[string]string{"native-listen": "", "api-listen": ""}}, true},
+		{"tokens_of_a_client", Sources{Environ: []string{"FELIX_AUTH_TOKEN=a.b.c", "FELIX_CONTROLPLANE_TOKEN=a.b.c", "FELIX_AUTH_TENANT=t"}}, true},
+		{"open_native_listen", Sources{Flags: map[string]string{"native-listen": "0.0.0.0:5000"}, Environ: []string{login}}, false},
+		{"open_api_listen", Sources{Environ: []string{"FELIX_CONTROLPLANE_BIND=192.0.2.1:8443", "FELIX_CONTROLPLANE_TLS_CERT=c", "FELIX_CONTROLPLANE_TLS_KEY=k"}}, false},
+		{"certificate", Sources{Environ: []string{"FELIX_TLS_CERT=c", "FELIX_TLS_KEY=k"}}, false},
+		{"alpn", Sources{Environ: []string{"FELIX_TLS_REQUIRE_ALPN=true"}}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,7 +164,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"wildcard_advertised", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_ADVERTISE_ADDR=[::]:9092", login}}, "no address that a client can dial"},
 		{"port_zero_advertised", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_ADVERTISE_ADDR=a:0", login}}, "port 0"},
 		{"cert_without_key", Sources{Environ: []string{"FELIX_TLS_CERT=a.pem", login}}, "go together"},
-		{"bind_without_ca", Sources{Environ: []string{"FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=1", login}}, "tls.client_cert_bind_subject takes tls.client_ca"},
+		{"bind_without_ca", Sources{Environ: []string{"FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=1", login}}, "tls.client_cert_bind_subject needs tls.client_ca"},
 		{"require_cert", Sources{Environ: []string{"FELIX_TLS_REQUIRE_CERT=1", "FELIX_KAFKA_LISTEN=127.0.0.1:0", login}}, "tls.require_cert"},
 		{"per_ip_over_total", Sources{Environ: []string{"FELIX_KAFKA_LISTEN=127.0.0.1:0", "FELIX_KAFKA_MAX_CONNECTIONS=5", "FELIX_KAFKA_MAX_CONNECTIONS_PER_IP=6", login}}, "never apply"},
 		{"request_over_budget", Sources{Environ: []string{"FELIX_MEMORY_BUDGET_BYTES=32MiB"}}, "never be admitted"},
@@ -177,6 +184,12 @@ func TestLoadRefuses(t *testing.T) {
 		{"profile_ended_by_a_file", Sources{ConfigFile: "n.yml", ReadFile: oneFile("kafka: {listen: 127.0.0.1:0}")}, "the development profile, which needs no login, ended with file n.yml"},
 		{"profile_ended_by_a_flag", Sources{Flags: flags("node-id", "a", "kafka-listen", "127.0.0.1:0")}, "ended with flag --node-id"},
 		{"profile_ended_by_a_variable", Sources{Environ: []string{"FELIX_KAFKA_TLS=true"}, Flags: flags("kafka-listen", "127.0.0.1:0")}, "ended with environment FELIX_KAFKA_TLS"},
+		{"row_149_binding_without_ca", Sources{Environ: []string{"FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=1"}}, "needs tls.client_ca"},
+		{"row_149_client_ca_without_tls", Sources{Environ: []string{"FELIX_TLS_CLIENT_CA=ca.pem", "FELIX_KAFKA_TLS=false"}}, "tls.client_ca has no effect"},
+		{"row_154_export", Sources{Environ: []string{"FELIX_TLS_CERT=c", "FELIX_TLS_KEY=k", "FELIX_TLS_CERT_EXPORT=e"}}, "tls.cert_export"},
+		{"native_require_cert", Sources{Environ: []string{"FELIX_TLS_REQUIRE_CERT=1", "FELIX_QUIC_BIND=127.0.0.1:0"}}, "for the native listener"},
+		{"api_cert_without_key", Sources{Environ: []string{"FELIX_CONTROLPLANE_TLS_CERT=c"}}, "go together"},
+		{"api_open", Sources{Environ: []string{"FELIX_CONTROLPLANE_BIND=0.0.0.0:8443"}}, "clear text"},
 		{"quota_burst", Sources{Environ: []string{"FELIX_TENANT_PUBLISH_BURST_MS=0"}}, "outside"},
 	}
 	for _, tt := range tests {
@@ -242,11 +255,12 @@ func TestPrintedProfileIsAFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
 		}
+		first.Config.Development = false // a file ends the profile, and with it the tokens that it keeps
 		if diff := cmp.Diff(first.Config, second.Config); diff != "" {
 			t.Error(diff)
 		}
-		for _, w := range second.Warnings { // that access is open is worth a warning outside the profile
-			if !strings.Contains(w, "FELIX_KAFKA_") {
+		for _, w := range second.Warnings { // that access is open or unverified is worth a warning outside the profile
+			if !strings.Contains(w, "FELIX_KAFKA_") && !strings.Contains(w, "tls_cert") && !strings.Contains(w, "tls.cert") {
 				t.Errorf("got warning %q", w)
 			}
 		}

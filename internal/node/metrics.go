@@ -25,6 +25,7 @@ const (
 	subsystemKafka      = "kafka"
 	subsystemBroker     = "broker"
 	subsystemController = "controller"
+	subsystemAPI        = "api"
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -44,7 +45,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "felix_node_start_seconds", Help: "Time from the start of the process's main to a serving node.",
 		}),
 	}
-	for _, s := range []string{subsystemKafka, subsystemBroker, subsystemController} {
+	for _, s := range []string{subsystemKafka, subsystemBroker, subsystemController, subsystemAPI} {
 		m.drainForced.WithLabelValues(s)
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{

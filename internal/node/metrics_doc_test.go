@@ -68,7 +68,7 @@ func metricsMarkdown(rows []metricRow) string {
 		{"Kafka listener", []string{"felix_kafka_"}},
 		{"Storage", []string{"felix_storage_", "felix_log_"}},
 		{"Publish and shards", []string{"felix_publish_", "felix_tenant_", "felix_broker_"}},
-		{"Metadata", []string{"felix_controller_", "felix_meta_"}},
+		{"Metadata", []string{"felix_controller_", "felix_controlplane_", "felix_bootstrap_", "felix_meta_"}},
 		{"Process", []string{"felix_"}},
 	}
 	left := slices.Clone(rows)

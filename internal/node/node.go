@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/controller"
+	"github.com/felixlog/felix/controller/api"
+	"github.com/felixlog/felix/felixproto"
 	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/kafkaproto"
@@ -39,8 +42,13 @@ type Node struct {
 	pool       *buf.Pool
 	broker     *broker.Broker
 	kafka      *kafkaproto.Server  // nil when the listener is off
+	native     *felixproto.Server  // nil when the listener is off
 	groups     *groups.Coordinator // nil when the listener is off
 	stopGroups context.CancelFunc  // ends what tells it of images
+	api        *api.Server         // nil when neither the API nor bootstrap is on
+	verifiers  verifiers
+	tls        *tls.Config        // of the client listeners; nil until one needs it
+	stopDev    context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
 
 	clean bool // the previous stop was clean
 	addrs Addresses
@@ -70,7 +78,7 @@ func Open(ctx context.Context, c Config, opts Options) (*Node, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 2)}
+	n := &Node{config: c, logger: opts.Logger.Named("node"), parts: opts.Logger, registry: newRegistry(), failed: make(chan error, 4)}
 	n.metrics = newMetrics(n.registry)
 	if err := n.open(ctx, opts); err != nil {
 		return nil, errors.Join(err, n.abandon(ctx))
@@ -102,13 +110,30 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := n.openData(ctx, opts, kafkaListener); err != nil {
+	nativeSocket, err := n.bindNative(ctx)
+	if err != nil {
 		return errors.Join(err, closeListener(kafkaListener))
+	}
+	apis, err := n.bindAPI(ctx)
+	if err != nil {
+		return errors.Join(err, closeListener(kafkaListener), closeSocket(nativeSocket))
+	}
+	if err := n.openData(ctx, opts, kafkaListener, nativeSocket); err != nil {
+		return errors.Join(err, closeListener(kafkaListener), closeSocket(nativeSocket), apis.close())
 	}
 	if fresh {
 		if err := claimDir(n.config.DataDir, n.config.NodeID); err != nil {
-			return err
+			return errors.Join(err, apis.close())
 		}
+	}
+	if n.config.Development {
+		if err := n.openDevelopment(ctx, opts.Now); err != nil {
+			return errors.Join(err, apis.close())
+		}
+	}
+	// After the development tokens, so that whoever finds one finds its key as well.
+	if err := n.serveAPI(apis, opts.Now); err != nil {
+		return errors.Join(err, apis.close())
 	}
 	if n.admin != nil {
 		n.admin.set(serving)
@@ -118,8 +143,8 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 			return err
 		}
 	}
-	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka),
-		zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
+	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka), zap.String("native", n.addrs.Native),
+		zap.String("api", n.addrs.API), zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
 	return nil
 }
 
@@ -191,7 +216,7 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 }
 
 // openData opens everything that holds data and lets the Kafka listener answer on ln (nil when it is off).
-func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) error {
+func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener, udp *net.UDPConn) error {
 	if err := n.openJournal(); err != nil {
 		return err
 	}
@@ -202,6 +227,9 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 	if err != nil {
 		return err
 	}
+	if n.verifiers, err = newVerifiers(n.controller.Image, opts.Now); err != nil {
+		return err
+	}
 	if err := n.openBroker(self, opts.Now); err != nil {
 		return err
 	}
@@ -210,6 +238,11 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener) erro
 			return err
 		}
 		if err := n.serveKafka(ln, opts.Now); err != nil {
+			return err
+		}
+	}
+	if udp != nil {
+		if err := n.serveNative(ctx, udp, n.verifiers.broker, opts.Now); err != nil {
 			return err
 		}
 	}

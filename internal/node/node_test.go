@@ -30,7 +30,9 @@ func loadTest(t *testing.T, dir string, environ ...string) *Loaded {
 	t.Helper()
 	l, err := Load(Sources{
 		ReadFile: noFile, Environ: environ,
-		Flags: map[string]string{"data-dir": dir, "kafka-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0"},
+		Flags: map[string]string{
+			"data-dir": dir, "kafka-listen": "127.0.0.1:0", "native-listen": "127.0.0.1:0", "api-listen": "127.0.0.1:0", "metrics-listen": "127.0.0.1:0",
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +225,7 @@ func runMain(t *testing.T, args ...string) *process {
 	out, in := io.Pipe()
 	args = append([]string{
 		"serve", "--data-dir", filepath.Join(dir, "data"), "--kafka-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-		"--ready-file", p.ready, "--log-format", "json",
+		"--native-listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--ready-file", p.ready, "--log-format", "json",
 	}, args...)
 	go func() {
 		p.status <- Main(t.Context(), Process{Args: args, Out: in, Err: in, Signals: p.signals, Began: time.Now()})

@@ -9,8 +9,11 @@ import (
 
 // Addresses are the bound addresses of a node's listeners, as host:port; a listener that is off is empty and left out of the file.
 type Addresses struct {
-	Kafka   string `json:"kafka,omitempty"`
-	Metrics string `json:"metrics,omitempty"`
+	Kafka     string `json:"kafka,omitempty"`
+	Native    string `json:"native,omitempty"` // UDP
+	API       string `json:"api,omitempty"`
+	Bootstrap string `json:"bootstrap,omitempty"`
+	Metrics   string `json:"metrics,omitempty"`
 }
 
 // writeReady writes the ready file whole: under another name first, then renamed, so that a reader never sees half of it.

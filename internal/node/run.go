@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,24 +101,34 @@ func relay(signals <-chan os.Signal, ended <-chan struct{}, first func(), hurry 
 
 // greet tells a person at a terminal what they can do now.
 func greet(w io.Writer, a Addresses, c *Config) {
+	files := developmentFiles{developmentDir(c)}
 	metrics := "off"
 	if a.Metrics != "" {
 		metrics = "http://" + dialable(a.Metrics) + "/metrics, /live and /ready"
 	}
-	_, _ = fmt.Fprintf(w, `
-  Felix %s serves one node; data in %s.
-
-    Kafka     %s   (plaintext, no login, tenant %s)
-    metrics   %s
-
-  Try it in another terminal:
-    echo hello | kcat -b %[3]s -P -t greetings
-    kcat -b %[3]s -C -t greetings -e
-    bin/felixctl topic list%[6]s
-
-  Ctrl-C stops it and loses nothing.
-
-`, Version, c.DataDir, a.Kafka, c.Kafka.AnonymousTenant, metrics, brokersFlag(a.Kafka)) // a greeting that nobody can read is no failure
+	var b strings.Builder
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) } // a Builder does not fail
+	line("\n  Felix %s serves one node; data in %s.\n", Version, c.DataDir)
+	if a.Kafka != "" {
+		line("    Kafka     %s   (plaintext, no login, tenant %s)", a.Kafka, c.Kafka.AnonymousTenant)
+	}
+	if a.Native != "" {
+		line("    native    %s   (QUIC; CA certificate %s, token %s)", a.Native, developmentCertOf(c).ca(), files.token())
+	}
+	if a.API != "" {
+		line("    API       http://%s   (token %s)", dialable(a.API), files.apiToken())
+	}
+	line("    metrics   %s\n\n  Try it in another terminal:", metrics)
+	if a.Kafka != "" {
+		line("    echo hello | kcat -b %[1]s -P -t greetings\n    kcat -b %[1]s -C -t greetings -e\n    bin/felixctl topic list%[2]s", a.Kafka, brokersFlag(a.Kafka))
+	}
+	if a.API != "" { // the native protocol makes no streams by itself
+		line(`    curl -H "Authorization: Bearer $(cat %s)" -H 'Content-Type: application/json' \`, files.apiToken())
+		line(`      -d '{"stream": "orders", "durable": true}' http://%s/v1/tenants/%s/namespaces/%s/streams`,
+			dialable(a.API), c.Kafka.AnonymousTenant, c.Kafka.DefaultNamespace)
+	}
+	line("\n  Ctrl-C stops it and loses nothing.\n")
+	_, _ = io.WriteString(w, b.String()) // a greeting that nobody can read is no failure
 }
 
 // dialable is a bound address as this machine can dial it: a wildcard is loopback.

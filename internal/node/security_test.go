@@ -79,38 +79,93 @@ func TestGeneratedCertificate(t *testing.T) {
 		t.Error("a host that is not ours verifies")
 	}
 
-	again, err := serverTLS(c, hosts, now.Add(time.Hour))
+	if leaf := first.Certificates[0].Leaf; leaf.IsCA || !leaf.BasicConstraintsValid {
+		t.Error("the server's certificate is an authority itself")
+	}
+
+	// The certificate is new at each start, and the authority that clients were given stays.
+	given, err := os.ReadFile(ca)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !again.Certificates[0].Leaf.Equal(first.Certificates[0].Leaf) {
-		t.Error("a good certificate was made anew")
-	}
-	later := now.Add(developmentCertAge - renewBefore + time.Hour)
-	renewed, err := serverTLS(c, hosts, later)
+	later := now.Add(8 * 365 * day)
+	again, err := serverTLS(c, certificateHosts("other.example:9092"), later)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if renewed.Certificates[0].Leaf.Equal(first.Certificates[0].Leaf) {
-		t.Error("a certificate near its end was kept")
+	if again.Certificates[0].Leaf.Equal(first.Certificates[0].Leaf) {
+		t.Error("the certificate of the start before is shown again")
 	}
-	moved, err := serverTLS(c, certificateHosts("other.example:9092"), later)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := verifyServer(t, moved, ca, "other.example", later); err != nil {
+	if err := verifyServer(t, again, ca, "other.example", later); err != nil {
 		t.Errorf("the new advertised host: %v", err)
 	}
-	info, err := os.Stat(filepath.Join(c.DataDir, "dev", "server.key"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("got %v, %v for the key, want mode 0600", info.Mode(), err)
+	if err := verifyServer(t, again, ca, "felix.example", later); err == nil {
+		t.Error("the advertised host of before verifies still")
+	}
+	if kept, err := os.ReadFile(ca); err != nil || string(kept) != string(given) {
+		t.Errorf("the authority changed, %v", err)
+	}
+
+	// An authority that would end before the certificate, or whose key is gone, is made anew.
+	late := now.Add(developmentCAAge - developmentCertAge)
+	for _, step := range []struct {
+		name  string
+		spoil func() error
+	}{
+		{"near_its_end", func() error { return nil }},
+		{"no_key", func() error { return os.Remove(filepath.Join(c.DataDir, "dev", "ca.key")) }},
+		{"garbage", func() error { return os.WriteFile(ca, []byte("x"), 0o600) }},
+	} {
+		if err := step.spoil(); err != nil {
+			t.Fatal(step.name, err)
+		}
+		fresh, err := serverTLS(c, hosts, late)
+		if err != nil {
+			t.Fatal(step.name, err)
+		}
+		text, err := os.ReadFile(ca)
+		if err != nil || string(text) == string(given) {
+			t.Errorf("%s: the authority stays, %v", step.name, err)
+		}
+		if err := verifyServer(t, fresh, ca, "localhost", late); err != nil {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		given = text
+	}
+	for _, name := range []string{"server.key", "ca.key", "ca.pem", "server.pem"} {
+		info, err := os.Stat(filepath.Join(c.DataDir, "dev", name))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("got %v, %v for %s, want mode 0600", info.Mode(), err, name)
+		}
+	}
+}
+
+func TestCertificateExport(t *testing.T) {
+	dir := t.TempDir()
+	c := &Config{DataDir: dir, TLS: TLSConfig{ExportFile: filepath.Join(dir, "given.pem")}}
+	now := time.Now()
+	conf, err := serverTLS(c, certificateHosts(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := verifyServer(t, conf, c.TLS.ExportFile, "localhost", now); err != nil {
+		t.Errorf("with what was exported: %v", err)
+	}
+	c.TLS.ExportFile = filepath.Join(dir, "none", "given.pem")
+	if _, err := serverTLS(c, certificateHosts(), now); err == nil || !strings.Contains(err.Error(), "tls.cert_export") {
+		t.Errorf("got %v, want a refusal to start", err)
 	}
 }
 
 func TestGivenCertificate(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	ca, cert, key, err := generate([]string{"localhost"}, now)
+	authority, err := newAuthority(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := pemBlock("CERTIFICATE", authority.cert.Raw)
+	cert, key, err := authority.issue([]string{"localhost"}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

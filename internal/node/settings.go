@@ -45,7 +45,7 @@ const (
 
 // settings is the table. Its order is the order of docs/configuration.md and of --print-config.
 func settings() []setting {
-	return slices.Concat(processSettings(), kafkaSettings(), groupSettings(), tlsSettings(), quotaSettings(), storageSettings())
+	return slices.Concat(processSettings(), kafkaSettings(), groupSettings(), nativeSettings(), apiSettings(), tlsSettings(), quotaSettings(), storageSettings())
 }
 
 func processSettings() []setting {
@@ -120,14 +120,24 @@ func processSettings() []setting {
 			},
 		},
 		{
-			Key: "quic_bind", Env: "FELIX_QUIC_BIND", Flag: "native-listen", Kind: "addr", Default: "",
-			Doc:  "Native listener (UDP). Reserved: this release accepts the setting and does not serve it.",
+			Key: "quic_bind", Env: "FELIX_QUIC_BIND", Flag: "native-listen", Kind: "addr", Default: "", Profile: "127.0.0.1:5000",
+			Doc:  "Native listener (QUIC over UDP). Always TLS 1.3, always with a token. Empty is off. Port 0 picks a free one.",
 			bind: func(c *Config) binding { return addrOf(&c.NativeListen) },
 		},
 		{
-			Key: "api_bind", Env: "FELIX_CONTROLPLANE_BIND", Flag: "api-listen", Kind: "addr", Default: "",
-			Doc:  "Control-plane API (HTTP). Reserved: this release accepts the setting and does not serve it.",
+			Key: "api_bind", Env: "FELIX_CONTROLPLANE_BIND", Flag: "api-listen", Kind: "addr", Default: "", Profile: "127.0.0.1:8443",
+			Doc:  "Control-plane API. Plain HTTP without `api_tls_cert`, which is for loopback. Empty is off. Port 0 picks a free one.",
 			bind: func(c *Config) binding { return addrOf(&c.APIListen) },
+		},
+		{
+			Key: "api_tls_cert", Env: "FELIX_CONTROLPLANE_TLS_CERT", Kind: "path", Default: "", Decides: true,
+			Doc:  "Certificate chain of the API (PEM), which makes it HTTPS. Together with `api_tls_key`.",
+			bind: func(c *Config) binding { return textOf(&c.TLS.APICertFile) },
+		},
+		{
+			Key: "api_tls_key", Env: "FELIX_CONTROLPLANE_TLS_KEY", Kind: "path", Default: "", Decides: true,
+			Doc:  "Private key of `api_tls_cert` (PEM).",
+			bind: func(c *Config) binding { return textOf(&c.TLS.APIKeyFile) },
 		},
 		{
 			Key: "peer_bind", Env: "FELIX_INTERNAL_BIND", Flag: "peer-listen", Kind: "addr", Default: "", Decides: true,
@@ -223,14 +233,25 @@ func tlsSettings() []setting {
 			bind: func(c *Config) binding { return textOf(&c.TLS.ClientCAFile) },
 		},
 		{
-			Key: "tls.client_cert_bind_subject", Env: "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT", Kind: "bool", Default: "false", Decides: true,
-			Doc:  "Refuse a login whose client certificate was issued to somebody else than its principal. Takes `tls.client_ca`.",
-			bind: func(c *Config) binding { return boolOf(&c.TLS.BindSubject) },
-		},
-		{
 			Key: "tls.require_cert", Env: "FELIX_TLS_REQUIRE_CERT", Kind: "bool", Default: "false", Decides: true,
 			Doc:  "Refuse to start with a generated certificate.",
 			bind: func(c *Config) binding { return boolOf(&c.TLS.RequireCert) },
+		},
+		{
+			Key: "tls.client_cert_bind_subject", Env: "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT", Kind: "bool", Default: "false", Decides: true,
+			Doc: "A client's certificate must be issued to the principal of its token (or its actor): a URI `felix:principal:<sub>`, or a DNS " +
+				"name or address that is the principal. Needs `tls.client_ca`.",
+			bind: func(c *Config) binding { return boolOf(&c.TLS.BindSubject) },
+		},
+		{
+			Key: "tls.require_alpn", Env: "FELIX_TLS_REQUIRE_ALPN", Kind: "bool", Default: "false", Decides: true,
+			Doc:  "Refuse native clients that do not offer the protocol `felix/1`. Clients that offer only others are refused always.",
+			bind: func(c *Config) binding { return boolOf(&c.TLS.RequireALPN) },
+		},
+		{
+			Key: "tls.cert_export", Env: "FELIX_TLS_CERT_EXPORT", Kind: "path", Default: "",
+			Doc:  "File that is written with the authority of a generated certificate (PEM), for development. Not together with `tls.cert`.",
+			bind: func(c *Config) binding { return textOf(&c.TLS.ExportFile) },
 		},
 	}
 }

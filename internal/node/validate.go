@@ -27,6 +27,9 @@ func (l *Loaded) validate() error {
 	if c.DataDir == "" {
 		refuse("data_dir is empty: name a directory for the records (--data-dir)")
 	}
+	if err := c.Native.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := parseLevels(c.LogLevels); err != nil {
 		refuse("log: %w", err)
 	}
@@ -43,17 +46,41 @@ func (l *Loaded) validate() error {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		refuse("tls.cert and tls.key go together: set both or neither")
 	}
-	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS {
-		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true)")
-	}
-	if c.TLS.BindSubject && c.TLS.ClientCAFile == "" {
-		refuse("tls.client_cert_bind_subject takes tls.client_ca: without it no client shows a certificate")
-	}
+	errs = append(errs, l.validateTLS()...)
+	errs = append(errs, c.API.validate(c.AllowInsecure)...)
 	errs = append(errs, l.validateNames()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)
 	}
 	return errors.Join(errs...)
+}
+
+// validateTLS looks at certificates and what is asked of clients' ones, and at the API, which may be plain HTTP.
+func (l *Loaded) validateTLS() []error {
+	c := &l.Config
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS && c.NativeListen == "" {
+		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true) or a native listener")
+	}
+	if c.TLS.BindSubject && c.TLS.ClientCAFile == "" {
+		refuse("tls.client_cert_bind_subject needs tls.client_ca: without it no client shows a certificate")
+	}
+	if c.TLS.ExportFile != "" && c.TLS.CertFile != "" {
+		refuse("tls.cert_export writes the authority of a generated certificate, and tls.cert names one of yours: leave one of them out")
+	}
+	if c.NativeListen != "" && c.TLS.RequireCert && c.TLS.CertFile == "" {
+		refuse("tls.require_cert is set and there is no tls.cert for the native listener")
+	}
+	if (c.TLS.APICertFile == "") != (c.TLS.APIKeyFile == "") {
+		refuse("api_tls_cert and api_tls_key go together: set both or neither")
+	}
+	if c.APIListen != "" && c.TLS.APICertFile == "" && !c.AllowInsecure && !isLoopback(c.APIListen) {
+		refuse("api_bind %s is reachable from other machines and sends tokens in clear text without api_tls_cert: "+
+			"set it, bind 127.0.0.1, or say --allow-insecure", c.APIListen)
+	}
+	return errs
 }
 
 func (l *Loaded) validateKafka() []error {
@@ -64,7 +91,8 @@ func (l *Loaded) validateKafka() []error {
 	if k.TLS && l.Config.TLS.RequireCert && l.Config.TLS.CertFile == "" {
 		refuse("tls.require_cert is set and there is no tls.cert for the Kafka listener")
 	}
-	if k.AnonymousTenant == "" && len(k.PlainUsers) == 0 {
+	// With the API there are tokens, and a token is a login.
+	if k.AnonymousTenant == "" && len(k.PlainUsers) == 0 && l.Config.APIListen == "" {
 		refuse("nobody could log in to the Kafka listener: set FELIX_KAFKA_SASL_PLAIN_USERS (tenant:password), "+
 			"or for development FELIX_KAFKA_ANONYMOUS_TENANT=default and FELIX_KAFKA_TLS=false on a loopback address%s", l.profileEnded())
 	}
@@ -167,17 +195,23 @@ func (l *Loaded) warnings() []string {
 			warn("FELIX_KAFKA_TLS is false: passwords and records cross %s in clear text", c.Kafka.Listen)
 		}
 	}
-	if c.Kafka.Listen != "" && c.Kafka.TLS && c.TLS.CertFile == "" {
-		warn("no tls.cert is set: the Kafka listener shows a generated certificate")
+	if c.TLS.CertFile == "" && !l.SingleNode {
+		if c.Kafka.Listen != "" && c.Kafka.TLS {
+			warn("no tls.cert is set: the Kafka listener shows a generated certificate")
+		}
+		if c.NativeListen != "" {
+			warn("no tls.cert is set: the native listener shows a generated certificate")
+		}
+	}
+	if c.APIListen != "" && c.TLS.APICertFile == "" && !l.SingleNode {
+		warn("no api_tls_cert is set: the API at %s is plain HTTP, and tokens cross it in clear text", c.APIListen)
 	}
 	if l.isExplicit("storage.fsync_interval_ms") && c.Storage.SyncMode != "periodic" {
 		warn("storage.fsync_interval_ms has no effect: storage.fsync_mode is %s", c.Storage.SyncMode)
 	}
-	reserved := []struct{ name, addr string }{{"quic_bind", c.NativeListen}, {"api_bind", c.APIListen}, {"peer_bind", c.PeerListen}}
-	for _, r := range reserved {
-		if r.addr != "" {
-			warn("%s is reserved: this release does not serve that listener", r.name)
-		}
+	out = append(out, c.API.warnings()...)
+	if c.PeerListen != "" {
+		warn("peer_bind is reserved: this release does not serve that listener")
 	}
 	return out
 }

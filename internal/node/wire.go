@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -170,6 +169,13 @@ func (n *Node) openBroker(self ids.BrokerID, now func() time.Time) error {
 		AutoCreateNamespaces: true, // a single node
 		DefaultPartitions:    int32(n.config.Kafka.DefaultPartitions),
 		Quotas:               n.config.Quotas,
+		PublishQueueDepth:    n.config.Native.QueueDepth,
+		PublishWorkers:       n.config.Native.Workers,
+		PublishBytes:         n.config.Native.InflightBytes,
+		PublishQueueWait:     n.config.Native.QueueWait,
+		AckWait:              n.config.Native.AckWait,
+		QuorumTimeout:        n.config.QuorumTimeout,
+		CommitConcurrency:    n.config.Native.CommitConcurrency,
 		Logger:               n.parts, Registerer: n.registry, Now: now,
 	})
 	if err != nil {
@@ -214,14 +220,15 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		SyncOnCommit:             n.config.Storage.SyncMode == "on_commit",
 		Now:                      now,
 	}
-	if len(k.PlainUsers) > 0 {
-		opts.Verifier = newStaticVerifier(k.PlainUsers)
+	// An anonymous listener is one without logins, as Kafka's are: tokens are taken where passwords are.
+	if k.AnonymousTenant == "" || len(k.PlainUsers) > 0 {
+		opts.Verifier = &kafkaVerifier{static: newStaticVerifier(k.PlainUsers), tokens: n.verifiers.broker, bind: k.TLS && n.config.TLS.BindSubject}
 	}
 	if k.AnonymousTenant != "" {
 		opts.Anonymous = &kafkaproto.Caller{Tenant: k.AnonymousTenant, Principal: "anonymous"}
 	}
 	if k.TLS {
-		conf, err := n.kafkaTLS(now)
+		conf, err := n.clientTLS(now)
 		if err != nil {
 			return err
 		}
@@ -238,21 +245,6 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 		}
 	})
 	return nil
-}
-
-func (n *Node) kafkaTLS(now func() time.Time) (*tls.Config, error) {
-	addr := n.config.Kafka.Advertise
-	if addr == "" {
-		addr = n.addrs.Kafka
-	}
-	conf, err := serverTLS(&n.config, certificateHosts(addr), now())
-	if err != nil {
-		return nil, err
-	}
-	files := &certificateFiles{logger: n.logger, now: now, metrics: n.metrics.certificate}
-	files.certFile, files.keyFile = certificatePaths(&n.config)
-	files.watch(conf)
-	return conf, nil
 }
 
 // orUnlimited turns a setting's 0, which is "unlimited", into what an option says for that.

@@ -204,6 +204,21 @@ func SetMaxTimestamp(b []byte, ms int64, logAppendTime bool) {
 	binary.BigEndian.PutUint64(b[offsetOfMaxTimestamp:], uint64(ms))
 }
 
+// SetTimestamps patches base and largest timestamp of the batch at the start of b to ms, and the timestamp type: of records whose
+// timestamp deltas are 0. The checksum covers all three: call Recrc after the last such patch.
+func SetTimestamps(b []byte, ms int64, logAppendTime bool) {
+	binary.BigEndian.PutUint64(b[offsetOfBaseTimestamp:], uint64(ms))
+	SetMaxTimestamp(b, ms, logAppendTime)
+}
+
+// SetProducer patches the producer fields of the batch at the start of b, which holds at least its header. The checksum covers them:
+// call Recrc after the last such patch.
+func SetProducer(b []byte, p Producer) {
+	binary.BigEndian.PutUint64(b[offsetOfProducerID:], uint64(p.ID))
+	binary.BigEndian.PutUint16(b[offsetOfProducerEpoch:], uint16(p.Epoch))
+	binary.BigEndian.PutUint32(b[offsetOfBaseSequence:], uint32(p.BaseSequence))
+}
+
 // Next cuts the first batch off b, which holds batches back to back: batch is the whole of it and rest is what follows. The
 // checksum is not verified.
 //

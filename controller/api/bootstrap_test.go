@@ -1,0 +1,217 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/felixlog/felix/auth"
+)
+
+// bootstrap does a call of the bootstrap listener.
+func (r *rig) bootstrap(path, secret, body string) response {
+	r.t.Helper()
+	req := request(http.MethodPost, path, "", body)
+	if secret != "" {
+		req.Header.Set(bootstrapHeader, secret)
+	}
+	return r.sendTo(r.s.httpBootstrap.Handler, req)
+}
+
+const devTokenPath = "/internal/bootstrap/tenants/acme/dev-token"
+
+// TestRow139And144: with the switch off the route is not there, and never on the API's listener.
+func TestRow139And144(t *testing.T) {
+	off := newRig(t, func(o *Options) { o.Bootstrap.DevTokens = false })
+	for _, secret := range []string{"", "secret", "wrong"} {
+		if res := off.bootstrap(devTokenPath, secret, `{"principal":"p:a"}`); res.status != http.StatusNotFound {
+			t.Errorf("switched off: %s", res)
+		}
+	}
+	on := newRig(t)
+	on.want(http.StatusNotFound, http.MethodPost, devTokenPath, on.operator(), `{"principal":"p:a"}`)
+	req := request(http.MethodGet, "/v1/system/live", "", "")
+	if res := on.sendTo(on.s.httpBootstrap.Handler, req); res.status != http.StatusNotFound {
+		t.Errorf("the API on the bootstrap listener: %s", res)
+	}
+}
+
+// TestRow140: missing and wrong are turned away, the previous token counts.
+func TestRow140(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		secret string
+		status int
+		reason string
+	}{
+		{"", http.StatusUnauthorized, rejectMissing},
+		{"wrong", http.StatusUnauthorized, rejectInvalid},
+		{"secre", http.StatusUnauthorized, rejectInvalid},
+		{"secret ", http.StatusUnauthorized, rejectInvalid},
+		{"secret", http.StatusOK, reasonOK},
+		{"old secret", http.StatusOK, reasonOK},
+	} {
+		outcome := outcomeRefused
+		if c.status == http.StatusOK {
+			outcome = outcomeOK
+		}
+		before := r.counter("felix_bootstrap_attempts_total", outcome, c.reason)
+		res := r.bootstrap(devTokenPath, c.secret, `{"principal":"p:a"}`)
+		if res.status != c.status {
+			t.Errorf("token %q: %s, want %d", c.secret, res, c.status)
+		}
+		if got := r.counter("felix_bootstrap_attempts_total", outcome, c.reason) - before; got != 1 {
+			t.Errorf("token %q is not counted as %s %s", c.secret, outcome, c.reason)
+		}
+		if strings.Contains(res.text, "secret") {
+			t.Errorf("the answer shows a secret: %s", res)
+		}
+	}
+	twice := request(http.MethodPost, devTokenPath, "", `{"principal":"p:a"}`)
+	twice.Header[bootstrapHeader] = []string{"secret", "secret"}
+	if res := r.sendTo(r.s.httpBootstrap.Handler, twice); res.status != http.StatusUnauthorized {
+		t.Errorf("two tokens: %s", res)
+	}
+	none := newRig(t, func(o *Options) { o.Bootstrap.Token, o.Bootstrap.Previous = "", "" })
+	if res := none.bootstrap(devTokenPath, "", `{"principal":"p:a"}`); res.status != http.StatusUnauthorized {
+		t.Errorf("no token is configured: %s", res)
+	}
+}
+
+func TestDevToken(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Bootstrap.TokenTTL = 10 * time.Minute })
+	res := r.bootstrap(devTokenPath, "secret", `{"principal":"p:alice","audience":"felix-controlplane"}`)
+	if res.status != http.StatusOK || res.body["token_type"] != "Bearer" || res.body["expires_in"] != 600. || len(res.body) != 3 {
+		t.Fatalf("got %s", res)
+	}
+	token, _ := res.body["felix_token"].(string)
+	r.want(http.StatusCreated, http.MethodPost, nsPath+"/streams", token, `{"stream":"s"}`)
+	r.want(http.StatusOK, http.MethodGet, "/v1/nodes", token, "")
+	r.want(http.StatusForbidden, http.MethodGet, "/v1/tenants", token, "")
+	said, err := auth.Look(token)
+	if err != nil || said.Principal != "p:alice" || said.Tenant != acme || !said.Expires.Equal(began.Add(10*time.Minute)) {
+		t.Errorf("%+v, %v", said, err)
+	}
+	r.now = began.Add(10*time.Minute + 61*time.Second)
+	r.want(http.StatusUnauthorized, http.MethodGet, nsPath+"/streams", token, "")
+	r.now = began
+
+	broker, _ := r.bootstrap(devTokenPath, "secret", `{"principal":"p:alice"}`).body["felix_token"].(string)
+	if said, err := auth.Look(broker); err != nil || said.Audience != auth.AudienceBroker {
+		t.Errorf("%+v, %v", said, err)
+	}
+	r.want(http.StatusUnauthorized, http.MethodGet, nsPath+"/streams", broker, "")
+
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/internal/bootstrap/tenants/nobody/dev-token", `{"principal":"p:a"}`, http.StatusNotFound},
+		{"/internal/bootstrap/tenants/bare/dev-token", `{"principal":"p:a"}`, http.StatusNotFound},
+		{devTokenPath, `{}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":""}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","audience":"other"}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","permissions":[]}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","permissions":["x"],"requested":["stream.publish"]}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","permissions":["x"],"requested":[],"resources":[]}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","requested":"stream.publish"}`, http.StatusBadRequest},
+		{devTokenPath, `{"principal":"p:a","requested":[]}`, http.StatusForbidden},
+		{devTokenPath, `{"principal":"p:a","resources":["stream:other/ns/s","stream:acme/ns/s/*"]}`, http.StatusForbidden},
+	} {
+		if res := r.bootstrap(c.path, "secret", c.body); res.status != c.status {
+			t.Errorf("%s %s: %s, want %d", c.path, c.body, res, c.status)
+		}
+	}
+}
+
+// TestNarrowing: what is asked for is cut down and never added to.
+func TestNarrowing(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		name, body string
+		want       []string
+	}{
+		{"one_action", `"requested":["stream.publish"]`, []string{"stream.publish:stream:acme/*/*"}},
+		{"tenant_alone", `"requested":["tenant.manage"]`, []string{"tenant.manage:tenant:acme"}},
+		{"unknown_action", `"requested":["stream.publish","no.such"]`, []string{"stream.publish:stream:acme/*/*"}},
+		{"one_stream", `"requested":["stream.publish","stream.subscribe"],"resources":["stream:acme/ns/s"]`, []string{"stream.publish:stream:acme/ns/s", "stream.subscribe:stream:acme/ns/s"}},
+		{"one_namespace", `"requested":["stream.publish","ns.manage"],"resources":["namespace:acme/ns"]`, []string{"ns.manage:namespace:acme/ns", "stream.publish:stream:acme/ns/*"}},
+		{"wider_resource", `"requested":["stream.publish"],"resources":["tenant:acme"]`, []string{"stream.publish:stream:acme/*/*"}},
+		{"cache_key", `"requested":["cache.read"],"resources":["cache:acme/ns/c/k*"]`, []string{"cache.read:cache:acme/ns/c/k*"}},
+		{"cluster", `"resources":["cluster:*"]`, []string{"node.view:cluster:*"}},
+		{"pairs", `"requested":[],"permissions":["stream.publish:stream:acme/ns/s","node.view:cluster:*","node.manage:cluster:*","stream.publish:stream:other/ns/s","rubbish"]`, []string{"node.view:cluster:*", "stream.publish:stream:acme/ns/s"}},
+		{"wider_pair", `"requested":[],"permissions":["ns.manage:namespace:acme/*"]`, []string{"ns.manage:namespace:acme/*"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := r.bootstrap(devTokenPath, "secret", `{"principal":"p:a",`+c.body+`}`)
+			token, _ := res.body["felix_token"].(string)
+			said, err := auth.Look(token)
+			if err != nil {
+				t.Fatalf("%s: %v", res, err)
+			}
+			slices.Sort(said.Permissions)
+			if diff := cmp.Diff(c.want, said.Permissions); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNarrowingNeverWidens tries pairs of rights and resources: whatever is left lies inside both.
+func TestNarrowingNeverWidens(t *testing.T) {
+	rights := []string{
+		"tenant.manage:tenant:acme", "ns.manage:namespace:acme/ns", "stream.publish:stream:acme/*/*", "stream.publish:stream:acme/ns/*", "stream.manage:stream:acme/ns/s",
+		"cache.read:cache:acme/ns/*", "cache.read:cache:acme/ns/c/k*", "cache.read:cache:acme/ns/c/key", "group.consume:group:acme/ns/s/*", "group.consume:group:acme/ns/*/*",
+		"group.consume:stream:acme/ns/*", "node.view:cluster:*", "node.manage:node:n1", "node.manage:cluster:*",
+	}
+	objects := []string{
+		"tenant:acme", "tenant:other", "namespace:acme/ns", "namespace:acme/*", "namespace:acme/n2", "stream:acme/*/*", "stream:acme/ns/*", "stream:acme/ns/s", "stream:acme/ns/t",
+		"cache:acme/ns/c", "cache:acme/ns/c/key", "cache:acme/ns/c/k*", "cache:acme/ns/c/x*", "group:acme/ns/s/g", "group:acme/ns/s/*", "cluster:*", "node:n1", "node:n2",
+	}
+	for _, right := range rights {
+		p, err := auth.ParsePermission(right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range objects {
+			o, err := auth.ParseObject(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut(p, o, func(left auth.Permission) {
+				if left.Action != p.Action || !contains(p.Object, left.Object) || !contains(o, left.Object) {
+					t.Errorf("%s cut to %s leaves %s", right, object, left)
+				}
+				if _, err := auth.ParsePermission(left.String()); err != nil {
+					t.Errorf("%s cut to %s: %v", right, object, err)
+				}
+			})
+		}
+	}
+}
+
+// TestSecretsStay: no answer of any route holds a seed or a token that was sent.
+func TestSecretsStay(t *testing.T) {
+	r := newRig(t)
+	operator, admin := r.operator(), r.admin(acme)
+	for _, rt := range apiRoutes {
+		path := strings.NewReplacer("{tenant}", acme, "{namespace}", "ns", "{stream}", "s", "{kid}", "k", "{node}", "node-1").Replace(rt.path)
+		for _, token := range []string{operator, admin} {
+			if rt.method == http.MethodDelete {
+				continue
+			}
+			res := r.do(rt.method, path, token, `{"tenant_id":"t","namespace":"x","stream":"s"}`)
+			if strings.Contains(res.text, token) || strings.Contains(res.text, "000000000000") {
+				t.Errorf("%s %s: %s", rt.method, path, res)
+			}
+		}
+	}
+	if _, err := json.Marshal(r.c.Image().Tenant(acme)); err == nil {
+		t.Error("a tenant with its keys has a JSON form")
+	}
+}

@@ -1,0 +1,44 @@
+// Package api is the control plane's REST API: HTTP requests of operators and tools become commands for the state machine and readings of
+// its image.
+//
+//	routes.go     the table of routes: what is served, to whom, by which function
+//	router.go     from a path to a route; what is refused before anybody is asked who they are
+//	server.go     listeners, limits, the way of one request
+//	access.go     who calls, and what they may do
+//	body.go       reading JSON strictly
+//	pages.go      pages of listings and their cursors
+//	errors.go     refusals, and from error kinds to statuses
+//	tenants.go namespaces.go streams.go resources.go signing_keys.go nodes.go assignments.go system.go   the calls
+//	bootstrap.go  the bootstrap listener: development tokens
+//
+// # The way of a request
+//
+// The checks come in one order, and the first that fails decides the answer: route, authentication, the body's shape where what is to be
+// authorized stands in it, authorization, the body's values, existence, state. So nobody learns from an answer whether something exists
+// that they have no right to.
+//
+// # Invariants
+//
+//   - A path is matched as it was sent: each segment is decoded once and never joined or cleaned again. A segment that could mean another
+//     route once decoded (a slash, a dot or two, NUL) is refused.
+//   - A tenant that does not exist and a token that is not accepted get the same answer.
+//   - What a client sends is bounded before it is read: header, body, JSON depth and the number of JSON values, connections, bodies at once.
+//   - No secret leaves: answers name signing keys by id, and logs and metrics hold neither tokens nor seeds.
+//   - A call that changes something answers after the change is durable and visible here.
+//
+// # Ownership and locks
+//
+// Server owns its HTTP servers and their goroutines; Close ends them. The one lock guards the remembered readiness and is not held across
+// the question.
+//
+// # Non-obvious
+//
+//   - encoding/json matches field names without regard to case and takes the last of two equal names. Bodies are therefore read token by
+//     token (body.go), and fields are looked up by their exact names.
+//   - A cursor holds the last key of its page and the kind of listing. A page starts behind that key, whether or not it still exists.
+//   - The routes of one tenant (GET, DELETE /v1/tenants/{tenant}) are for operators of the cluster, whose tokens belong to a tenant of
+//     their own: their keys are chosen by the token and not by the path.
+//
+// Sources: spec control-api.md sections 1, 2, 5 to 9 and 14; security.md sections 2.2, 2.4, 2.5, 3.7, 4.7, 5, 13.4; operations.md
+// sections 8.6 and 9.
+package api

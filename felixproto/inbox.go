@@ -1,0 +1,127 @@
+package felixproto
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/felixlog/felix/felixproto/wire"
+	"github.com/felixlog/felix/internal/buf"
+)
+
+// inbox reads the frames of one stream, as many at once as have arrived. Its buffer grows by what has arrived, never by what a header
+// claims, and what is beyond freeFrame comes out of the server's budget. One goroutine uses it.
+type inbox struct {
+	from   io.Reader
+	pool   *buf.Pool
+	budget *byteBudget
+
+	ref        *buf.Ref // nil until something is read
+	start, end int      // what is in ref and was not given out
+	charged    int64    // taken from budget
+}
+
+const (
+	// inboxStart is the first size of the buffer: what most requests fit in.
+	inboxStart = 2 << 10
+	// freeFrame is how large every stream's buffer may be without asking.
+	freeFrame = 64 << 10
+)
+
+// next returns the next frame. The payload is valid until the following call. Errors: io.EOF between frames; a *wire.DecodeError; what
+// the stream fails with, or ctx.
+func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte, error) {
+	in.settle()
+	if err := in.want(ctx, wire.HeaderSize); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = &wire.DecodeError{Fault: wire.FaultShortHeader, Verdict: wire.AbortStream}
+		}
+		return wire.Header{}, nil, err
+	}
+	h, err := wire.ParseHeader(in.bytes(), maxPayload)
+	if err != nil {
+		return h, nil, err
+	}
+	total := wire.HeaderSize + int(h.Length)
+	if err := in.want(ctx, total); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			err = &wire.DecodeError{Fault: wire.FaultTruncated, Verdict: wire.AbortStream}
+		}
+		return h, nil, err
+	}
+	payload := in.bytes()[wire.HeaderSize:total:total]
+	in.start += total
+	return h, payload, nil
+}
+
+// buffered reports whether something behind the last frame has been read already.
+func (in *inbox) buffered() bool { return in.start < in.end }
+
+func (in *inbox) bytes() []byte { return in.ref.Bytes()[in.start:in.end] }
+
+// settle makes room: the buffer of a large frame is given back once it is not needed.
+func (in *inbox) settle() {
+	if in.ref == nil || in.start < in.end {
+		return
+	}
+	in.start, in.end = 0, 0
+	if in.ref.Cap() > freeFrame {
+		in.close()
+	}
+}
+
+// want reads until n bytes are there.
+func (in *inbox) want(ctx context.Context, n int) error {
+	for in.end-in.start < n {
+		if err := in.room(ctx, n); err != nil {
+			return err
+		}
+		b := in.ref.Bytes()
+		got, err := in.from.Read(b[in.end:])
+		in.end += got
+		if err != nil && in.end-in.start < n {
+			if errors.Is(err, io.EOF) && in.end > in.start {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// room makes the buffer have space for at least one more byte of the n that are wanted.
+func (in *inbox) room(ctx context.Context, n int) error {
+	if in.ref == nil {
+		in.ref = in.pool.Get(inboxStart)
+	}
+	b := in.ref.Bytes()
+	if in.end < len(b) {
+		return nil
+	}
+	if in.start > 0 {
+		in.end = copy(b, b[in.start:in.end])
+		in.start = 0
+		return nil
+	}
+	size := min(max(n, inboxStart), 2*len(b))
+	if extra := int64(size-freeFrame) - in.charged; extra > 0 {
+		if err := in.budget.acquire(ctx, extra); err != nil {
+			return err
+		}
+		in.charged += extra
+	}
+	larger := in.pool.Get(size)
+	copy(larger.Bytes(), b[:in.end])
+	in.ref.Release()
+	in.ref = larger
+	return nil
+}
+
+// close gives the buffer back.
+func (in *inbox) close() {
+	in.ref.Release()
+	in.ref = nil
+	in.start, in.end = 0, 0
+	in.budget.give(in.charged)
+	in.charged = 0
+}

@@ -1,0 +1,12 @@
+package wire
+
+// RequestID is the request_id of a JSON message of any type, absent when there is none that is an unsigned integer. The payload has
+// been parsed before: what is wrong with it reads as absence.
+func RequestID(payload []byte) Opt[uint64] {
+	c := getCoder()
+	defer putCoder(c)
+	if !c.open(payload) {
+		return Opt[uint64]{}
+	}
+	return c.requestID()
+}
