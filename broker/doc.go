@@ -26,8 +26,8 @@
 //   - authorization is decided before existence.
 //
 // Locks: applyMu (one image applied at a time) before registry.mu before a shard's opening. No lock is held across a disk
-// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken; commitWaits.mu
-// comes before it. admission.mu and commitWaits.mu are never held together, and no other lock is taken under admission.mu.
+// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken. admission.mu and
+// commitWaits.mu are leaves.
 //
 // Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7, 4.11; security rules 9.
 //
