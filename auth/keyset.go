@@ -72,7 +72,9 @@ func NewKeySets(ctx context.Context, opts KeySetsOptions) (*KeySets, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &KeySets{opts: opts, slots: make(chan struct{}, KeySetFetchLimit), most: maxKeySets, sets: map[string]keySet{}, pending: map[string]*fetch{}}
+	s := &KeySets{
+		opts: opts, slots: make(chan struct{}, KeySetFetchLimit), most: maxKeySets, sets: map[string]keySet{}, pending: map[string]*fetch{},
+	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s, nil
 }

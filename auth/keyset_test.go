@@ -191,7 +191,8 @@ func TestKeySetMissesAreShared(t *testing.T) {
 	})
 }
 
-// TestRandomTenants is row 23, with a quarter of its tenants and a source four times as slow: at most eight fetches at once, and one of a tenant in five seconds, however many ask.
+// TestRandomTenants is row 23, with a quarter of its tenants and a source four times as slow: at most eight fetches at once, and one of
+// a tenant in five seconds, however many ask.
 func TestRandomTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &server{takes: 40 * time.Millisecond, err: ErrUnknownTenant}
