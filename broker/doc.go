@@ -32,6 +32,11 @@
 // Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7, 4.11; security rules 9.
 //
 // Non-obvious:
+//   - a publication may be in use again as soon as it was told (Publication.finish): what is needed of it afterwards is read before.
+//   - the Notify of an ephemeral shard's waiters is part of the publish that woke them, so that they can read what it wrote before the next
+//     publish to the shard may push it out of the ring.
+//   - a lane whose commits do not come is left alone, with what it has queued, until one comes: it holds no worker's place.
+//   - a tenant whose only lanes are being written keeps its turn: otherwise one with a single shard would get one batch a round.
 //   - files of a topic that no image knows are kept and reported, not removed: a lost metadata directory must not cost the
 //     data. Only a topic that the metadata remembers as deleted is removed at start.
 package broker
