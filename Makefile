@@ -111,10 +111,10 @@ fuzz: ## Run every fuzz target in turn for FUZZTIME each: make fuzz FUZZTIME=10m
 	@GO='$(GO)' internal/tools/fuzz.sh '$(FUZZTIME)'
 
 .PHONY: compat
-compat: build ## Install the other clients, then run raw requests, clients, Streams and Connect: make compat PEER=felix|kafka|host:port.
+compat: build ## Install the other clients, then run raw requests, clients, Streams, Connect and the native client: make compat PEER=felix|kafka|host:port.
 	compat/install.sh
 	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -run '$(RUN)' ./raw/... ./clients/...
-	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -p 1 -run '$(RUN)' ./streams/... ./connect/...
+	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -p 1 -run '$(RUN)' ./streams/... ./connect/... ./native/...
 
 .PHONY: bench
 bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md: make bench ARGS='-rows P1,P4'.

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +30,7 @@ func FuzzToken(f *testing.F) {
 	}
 	known := map[string]bool{good: true}
 	f.Fuzz(func(t *testing.T, token string) {
-		id, err := v.Verify(context.Background(), "t1", token)
+		id, err := v.Verify(t.Context(), "t1", token)
 		if (id == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", id, err)
 		}

@@ -37,6 +37,7 @@ type KeySetsOptions struct {
 type KeySets struct {
 	opts  KeySetsOptions
 	slots chan struct{} // one taken for each fetch
+	most  int           // sets remembered at once
 
 	ctx    context.Context //nolint:containedctx // the life of the fetches, which outlive the call that began them
 	cancel context.CancelCauseFunc
@@ -71,7 +72,9 @@ func NewKeySets(ctx context.Context, opts KeySetsOptions) (*KeySets, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &KeySets{opts: opts, slots: make(chan struct{}, KeySetFetchLimit), sets: map[string]keySet{}, pending: map[string]*fetch{}}
+	s := &KeySets{
+		opts: opts, slots: make(chan struct{}, KeySetFetchLimit), most: maxKeySets, sets: map[string]keySet{}, pending: map[string]*fetch{},
+	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s, nil
 }
@@ -202,7 +205,7 @@ func (s *KeySets) fetch(tenant string) keySet {
 // rememberLocked keeps the outcome of a fetch. At the bound, what has ended goes first, then failures, then anything: a tenant whose
 // keys go is fetched again when it is next asked for.
 func (s *KeySets) rememberLocked(tenant string, set keySet) {
-	if len(s.sets) >= maxKeySets {
+	if len(s.sets) >= s.most {
 		now := s.opts.Now()
 		for t, old := range s.sets {
 			if !now.Before(old.ends) {
@@ -210,7 +213,7 @@ func (s *KeySets) rememberLocked(tenant string, set keySet) {
 			}
 		}
 		for _, evict := range []func(keySet) bool{func(k keySet) bool { return k.err != nil }, func(keySet) bool { return true }} {
-			if len(s.sets) < maxKeySets {
+			if len(s.sets) < s.most {
 				break
 			}
 			for t, old := range s.sets {

@@ -27,7 +27,8 @@ const (
 // admission decides which publishes are written, when and by whom (streams rules, section 5; native.md 3).
 //
 // A publish to an idle shard is written by its caller while a worker's place is free. Otherwise it is queued in its shard's lane, and
-// whoever has written one takes the next: of the tenant whose turn it is, by deficit round robin over bytes. Without room in the queue
+// whoever has written one takes the next: of the tenant whose turn it is, by deficit round robin over bytes. What goes to memory has
+// places and turns of its own, so that it does not stand still with the disk. Without room in the queue
 // one that is answered on commit waits in its lane's waiting list, and whatever comes behind it to the same shard finds no room.
 //
 // Its lock is held for list operations and counters, never across a write, a wait or a callback.
@@ -47,36 +48,50 @@ type admission struct {
 
 	mu      sync.Mutex
 	tenants map[string]*publishTenant // guarded by mu; as those with open shards: few, and made by whoever runs the cluster
-	running int                       // guarded by mu: who writes now, at most workers
+	disk    work                      // guarded by mu: writes to logs
+	memory  work                      // guarded by mu: writes to rings, which wait for no disk
 	queued  int                       // guarded by mu: publications in queues, until they are written
 	bytes   int64                     // guarded by mu: of them
-	ready   tenantList                // guarded by mu: tenants with a lane whose head may be written, in the order of their turns
 	stalled tenantList                // guarded by mu: tenants with waiting publications
 	room    deadlines                 // guarded by mu: waiting publications that are refused in the end; the next one first
 	timer   *time.Timer               // guarded by mu; for room and for quotas that are waited out; nil until used
 	wake    time.Time                 // guarded by mu: when the timer runs; zero: it does not
 	closed  bool                      // guarded by mu
-	idle    *sync.Cond                // of mu: running fell to 0
+	idle    *sync.Cond                // of mu: nobody writes
+}
+
+// work is what may be written of one kind, and how many write it. Guarded by admission.mu.
+type work struct {
+	running int      // at most admission.workers
+	ready   turnList // tenants with a lane whose head may be written, in the order of their turns
 }
 
 // publishTenant is a tenant's part in the queue. Guarded by admission.mu.
 type publishTenant struct {
-	queued  int
-	bytes   int64
-	pending int   // of queued, those that nobody writes yet
-	deficit int64 // bytes that it may have written in its turn
-	turn    bool  // the deficit has been raised for the turn that it is in
+	queued       int
+	bytes        int64
+	waiting      laneList // that have waiting publications
+	disk, memory tenantTurns
 
+	stalledLink tenantLink
+}
+
+// tenantTurns are a tenant's turns at one kind of work. Guarded by admission.mu.
+type tenantTurns struct {
+	pending int      // publications that are queued and that nobody writes yet
+	deficit int64    // bytes that may be written in its turn
+	turn    bool     // the deficit has been raised for the turn that it is in
 	lanes   laneList // whose head may be written
-	waiting laneList // that have waiting publications
 
-	readyLink, stalledLink tenantLink
+	readyLink turnLink
 }
 
 // publishLane is the way into one shard: its queue, and who waits to get into that. Guarded by admission.mu.
 type publishLane struct {
 	shard       *Shard
 	tenant      *publishTenant
+	turns       *tenantTurns // of tenant
+	work        *work
 	busy        bool // somebody writes to the shard
 	uncommitted int  // written, and waiting for their commit
 	queue       publicationList
@@ -93,7 +108,9 @@ func newAdmission(o *Options, m *metrics) *admission {
 	}
 	a.idle = sync.NewCond(&a.mu)
 	a.produced.New = func() any { return &produced{done: make(chan struct{}, 1)} }
-	a.ready.link = func(t *publishTenant) *tenantLink { return &t.readyLink }
+	for _, w := range []*work{&a.disk, &a.memory} {
+		w.ready.link = func(t *tenantTurns) *turnLink { return &t.readyLink }
+	}
 	a.stalled.link = func(t *publishTenant) *tenantLink { return &t.stalledLink }
 	done := func(p *Publication, err error) { a.conclude(p, err) }
 	a.quorum = commitWaits{limit: o.QuorumTimeout, err: ErrQuorumTimeout, now: o.Now, done: done}
@@ -101,18 +118,23 @@ func newAdmission(o *Options, m *metrics) *admission {
 	return a
 }
 
-// tenant returns a tenant's part in the queue, made at its first shard.
-func (a *admission) tenant(name string) *publishTenant {
+// join prepares the lane of a shard that is being opened.
+func (a *admission) join(s *Shard, tenant string, durable bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := a.tenants[name]
+	t := a.tenants[tenant]
 	if t == nil {
 		t = &publishTenant{}
-		t.lanes.link = func(l *publishLane) *laneLink { return &l.readyLink }
 		t.waiting.link = func(l *publishLane) *laneLink { return &l.waitingLink }
-		a.tenants[name] = t
+		for _, turns := range []*tenantTurns{&t.disk, &t.memory} {
+			turns.lanes.link = func(l *publishLane) *laneLink { return &l.readyLink }
+		}
+		a.tenants[tenant] = t
 	}
-	return t
+	s.lane = publishLane{shard: s, tenant: t, turns: &t.memory, work: &a.memory}
+	if durable {
+		s.lane.turns, s.lane.work = &t.disk, &a.disk
+	}
 }
 
 // publish takes one publication whose shard could take it.
@@ -153,11 +175,11 @@ func (a *admission) publish(p *Publication) {
 
 // beginLocked takes the lane and a worker's place for the caller, if it may write to the shard at once.
 func (a *admission) beginLocked(lane *publishLane) bool {
-	if lane.waiting.first != nil || a.running >= a.workers || !a.idleLocked(lane) {
+	if lane.waiting.first != nil || lane.work.running >= a.workers || !a.idleLocked(lane) {
 		return false
 	}
 	lane.busy = true
-	a.running++
+	lane.work.running++
 	return true
 }
 
@@ -287,7 +309,7 @@ func (a *admission) enqueueLocked(lane *publishLane, p *Publication) {
 	a.bytes += p.cost
 	t.queued++
 	t.bytes += p.cost
-	t.pending++
+	lane.turns.pending++
 	lane.queue.push(p)
 	a.readyLocked(lane)
 }
@@ -297,22 +319,22 @@ func (a *admission) readyLocked(lane *publishLane) {
 	if lane.busy || lane.queue.first == nil || lane.uncommitted >= a.pipelined || lane.readyLink.in {
 		return
 	}
-	t := lane.tenant
+	t := lane.turns
 	t.lanes.push(lane)
 	if t.readyLink.in {
 		return
 	}
 	if t.turn {
-		a.ready.pushFront(t) // its lanes were only busy: its turn goes on
+		lane.work.ready.pushFront(t) // its lanes were only busy: its turn goes on
 	} else {
-		a.ready.push(t)
+		lane.work.ready.push(t)
 	}
 }
 
 // pickLocked takes the next publication to write, nil if there is none that may be. Its lane is busy from then on.
-func (a *admission) pickLocked() *Publication {
+func (w *work) pickLocked() *Publication {
 	for passed := 0; ; passed++ {
-		t := a.ready.first
+		t := w.ready.first
 		if t == nil {
 			return nil
 		}
@@ -324,10 +346,10 @@ func (a *admission) pickLocked() *Publication {
 		}
 		if t.deficit < p.cost {
 			t.turn = false
-			a.ready.remove(t)
-			a.ready.push(t)
-			if passed > 0 && passed%a.ready.count == 0 {
-				a.skipTurnsLocked()
+			w.ready.remove(t)
+			w.ready.push(t)
+			if passed > 0 && passed%w.ready.count == 0 {
+				w.skipTurnsLocked()
 			}
 			continue
 		}
@@ -339,7 +361,7 @@ func (a *admission) pickLocked() *Publication {
 			t.deficit, t.turn = 0, false
 		}
 		if t.lanes.first == nil {
-			a.ready.remove(t)
+			w.ready.remove(t)
 		}
 		return p
 	}
@@ -347,13 +369,13 @@ func (a *admission) pickLocked() *Publication {
 
 // skipTurnsLocked gives every ready tenant as many turns at once as it takes for the first of them to have a publication written, less
 // the one that it is about to get: a round of turns in which nothing can happen costs nothing.
-func (a *admission) skipTurnsLocked() {
+func (w *work) skipTurnsLocked() {
 	turns := int64(1 << 62)
-	for t := a.ready.first; t != nil; t = t.readyLink.next {
+	for t := w.ready.first; t != nil; t = t.readyLink.next {
 		short := t.lanes.first.queue.first.cost - t.deficit
 		turns = min(turns, (short+fairnessQuantum-1)/fairnessQuantum)
 	}
-	for t := a.ready.first; t != nil && turns > 1; t = t.readyLink.next {
+	for t := w.ready.first; t != nil && turns > 1; t = t.readyLink.next {
 		t.deficit += (turns - 1) * fairnessQuantum
 	}
 }
@@ -368,9 +390,10 @@ func (a *admission) carryOn(lane *publishLane, cost int64, steps int) {
 		if cost > 0 {
 			a.releaseLocked(lane.tenant, cost)
 		}
-		p := a.pickLocked()
+		w := lane.work // what is written next is of the same kind
+		p := w.pickLocked()
 		if p == nil {
-			if a.running--; a.running == 0 && a.closed {
+			if w.running--; w.running == 0 && a.closed {
 				a.idle.Broadcast()
 			}
 			a.mu.Unlock()
@@ -464,13 +487,15 @@ func (a *admission) leaveLocked(p *Publication) {
 // kickLocked starts goroutines for what may be written and nobody writes, while a place is free: lanes that could not go on when the place
 // became free, or in which there was nothing. So there is never both, and a caller that finds a place free overtakes nobody.
 func (a *admission) kickLocked() {
-	for a.running < a.workers {
-		p := a.pickLocked()
-		if p == nil {
-			return
+	for _, w := range [...]*work{&a.disk, &a.memory} {
+		for w.running < a.workers {
+			p := w.pickLocked()
+			if p == nil {
+				break
+			}
+			w.running++
+			a.wg.Go(func() { a.write(p) })
 		}
-		a.running++
-		a.wg.Go(func() { a.write(p) })
 	}
 }
 
@@ -536,20 +561,22 @@ func (a *admission) await(p *Publication) {
 	if waiting {
 		return // p may be in use again already
 	}
-	p.waits.remove(p)
 	if err != nil {
 		err = commitFailed(err)
 	}
-	a.conclude(p, err)
+	if p.waits.remove(p, err) {
+		a.conclude(p, err)
+	}
 }
 
 // committed is the Notify of a publication that waits for its commit.
 func (p *Publication) committed(err error) {
-	p.waits.remove(p)
 	if err != nil {
 		err = commitFailed(err)
 	}
-	p.Shard.b.admission.conclude(p, err)
+	if p.waits.remove(p, err) {
+		p.Shard.b.admission.conclude(p, err)
+	}
 }
 
 // conclude answers a publication that waited for its commit, and lets its lane go on.
@@ -588,7 +615,7 @@ func (a *admission) close(ctx context.Context, shards []*Shard) {
 		a.idle.Broadcast()
 		a.mu.Unlock()
 	})
-	for ctx.Err() == nil && (a.running > 0 || a.queued > 0) {
+	for ctx.Err() == nil && (a.disk.running > 0 || a.memory.running > 0 || a.queued > 0) {
 		a.idle.Wait()
 	}
 	stop()
@@ -613,7 +640,7 @@ func refuseAll(l *publicationList) {
 
 // dropLocked moves what a lane has queued to left.
 func (a *admission) dropLocked(lane *publishLane, left *publicationList) {
-	t := lane.tenant
+	t, turns := lane.tenant, lane.turns
 	for p := lane.queue.first; p != nil; p = lane.queue.first {
 		lane.queue.remove(p)
 		left.push(p)
@@ -621,12 +648,12 @@ func (a *admission) dropLocked(lane *publishLane, left *publicationList) {
 		a.bytes -= p.cost
 		t.queued--
 		t.bytes -= p.cost
-		t.pending--
+		turns.pending--
 	}
 	if lane.readyLink.in {
-		t.lanes.remove(lane)
-		if t.lanes.first == nil {
-			a.ready.remove(t)
+		turns.lanes.remove(lane)
+		if turns.lanes.first == nil {
+			lane.work.ready.remove(turns)
 		}
 	}
 }

@@ -521,6 +521,46 @@ func TestUncommittedBound(t *testing.T) {
 	}, func(o *Options) { o.CommitConcurrency = 3 })
 }
 
+// TestMemoryDoesNotWaitForTheDisk: with every place held by writes to logs, ephemeral shards go on.
+func TestMemoryDoesNotWaitForTheDisk(t *testing.T) {
+	bubble(t, log.SyncPeriodic, func(t *testing.T, st *site) {
+		topic := st.meta.native(t, "t", "disk", true, 3)
+		memory := st.shard(t, st.meta.native(t, "t", "memory", false, 1), 0)
+		for p := range int32(2) {
+			s := st.shard(t, topic, p)
+			defer stall(t, s)()
+			st.background(t, s, OnCommit, "held")
+		}
+		waits := st.publish(t, st.shard(t, topic, 2), OnCommit, "no place")
+		if r := <-st.publish(t, memory, OnAccept, "goes"); r.Err != nil || memory.Bounds().End != 1 || !waits.open() {
+			t.Errorf("told %+v, the end is %d", r, memory.Bounds().End)
+		}
+	}, small(8, 2))
+}
+
+// TestRaceOfCommitAndLimit: a commit that comes at the very moment at which it is given up is told once, one way or the other.
+func TestRaceOfCommitAndLimit(t *testing.T) {
+	for round := range 50 {
+		bubble(t, log.SyncOnCommit, func(t *testing.T, st *site) {
+			s := st.shard(t, st.meta.native(t, "t", "s", true, 1), 0)
+			open := st.b.opts.Shared.FS.(*gateFS).shut()
+			time.AfterFunc(10*time.Second, open)
+			var all []answer
+			for i := range 1 + round%7 {
+				all = append(all, st.publish(t, s, OnCommit, fmt.Sprint(i)))
+			}
+			for i, a := range all {
+				if r := <-a; r.Err != nil && errcode.Of(r.Err) != errcode.Unacknowledged || r.Err == nil && r.Offset != ids.Offset(i) {
+					t.Errorf("publish %d: %+v", i, r)
+				}
+			}
+			if off := st.mustPublish(t, s, "after"); off != ids.Offset(len(all)) {
+				t.Errorf("the next is at %d", off)
+			}
+		}, func(o *Options) { o.AckWait = 10 * time.Second })
+	}
+}
+
 // TestCommitIsGivenUp: streams rules 5.11 and 4.5. Nothing is said to be absent.
 func TestCommitIsGivenUp(t *testing.T) {
 	for _, tc := range []struct {

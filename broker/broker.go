@@ -192,7 +192,7 @@ func (b *Broker) open(t *cluster.Topic, id ids.ShardID) (*Shard, error) {
 		s.tenant = b.metrics.tenant(t.Tenant)
 		s.budget = b.quotas.of(t.Tenant, s.tenant.delayed)
 	}
-	s.lane.shard, s.lane.tenant = s, b.admission.tenant(t.Tenant)
+	b.admission.join(s, t.Tenant, t.Durable)
 	s.topic.Store(t)
 	if !t.Durable {
 		b.openRing(t, s)

@@ -49,8 +49,8 @@ func (l *deadlines) remove(p *Publication) {
 // commitWaits are the publications of all shards that wait for their commit, those that wait equally long. They share one timer, which
 // rests while there are none.
 //
-// Its lock comes before those of replicas: a wait is given up with the lock held, so that a publication cannot be in use again between
-// the look at its deadline and the end of its wait.
+// A wait is given up without the lock, since a replica may be held up by its disk. Meanwhile the publication is the timer's: whoever
+// else would end it leaves that to the timer, so that it is not in use again while the timer still looks at it.
 type commitWaits struct {
 	limit time.Duration
 	err   error // what is told at the limit
@@ -64,19 +64,27 @@ type commitWaits struct {
 	ended bool        // guarded by mu
 }
 
+// add has p given up at the limit.
 func (w *commitWaits) add(p *Publication) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	p.expiring, p.ended = false, false
 	w.list.add(p, w.now().Add(w.limit))
 	if !w.armed {
 		w.armLocked(w.limit)
 	}
 }
 
-func (w *commitWaits) remove(p *Publication) {
+// remove takes p out when its wait has come to an end, with err. It reports whether the caller is to answer; otherwise the timer does.
+func (w *commitWaits) remove(p *Publication, err error) bool {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.expiring {
+		p.ended, p.endErr = true, err
+		return false
+	}
 	w.list.remove(p)
-	w.mu.Unlock()
+	return true
 }
 
 func (w *commitWaits) armLocked(d time.Duration) {
@@ -93,28 +101,32 @@ func (w *commitWaits) armLocked(d time.Duration) {
 
 // expire gives up the waits that are due.
 func (w *commitWaits) expire() {
-	var due *Publication
-	end := &due
+	var due []*Publication
 	w.mu.Lock()
 	now := w.now()
 	for p := w.list.first; p != nil && !p.deadline.After(now); p = w.list.first {
 		w.list.remove(p)
-		if p.Shard.CancelWait(&p.waiter) { // else its Notify is about to run, and tells
-			*end = p
-			end = &p.next
-		}
+		p.expiring = true
+		due = append(due, p)
 	}
-	*end = nil
 	w.armed = false
 	if p := w.list.first; p != nil {
 		w.armLocked(max(p.deadline.Sub(now), time.Millisecond))
 	}
 	w.mu.Unlock()
-	for p := due; p != nil; {
-		next := p.next
-		p.next = nil
-		w.done(p, w.err)
-		p = next
+	for _, p := range due {
+		cancelled := p.Shard.CancelWait(&p.waiter)
+		w.mu.Lock()
+		p.expiring = false
+		ended, err := p.ended, p.endErr
+		w.mu.Unlock()
+		switch {
+		case cancelled:
+			w.done(p, w.err)
+		case ended:
+			w.done(p, err)
+		default: // its Notify is about to run
+		}
 	}
 }
 

@@ -26,12 +26,17 @@
 //   - authorization is decided before existence.
 //
 // Locks: applyMu (one image applied at a time) before registry.mu before a shard's opening. No lock is held across a disk
-// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken; commitWaits.mu
-// comes before it. admission.mu and commitWaits.mu are never held together, and no other lock is taken under admission.mu.
+// read, a sync or a notification. Lock order with replica: registry.mu is never held while a replica's lock is taken. admission.mu and
+// commitWaits.mu are leaves.
 //
 // Sources: design sections 5 and 10; Kafka request rules 4.2, 4.3, 4.5 to 4.7, 4.11; security rules 9.
 //
 // Non-obvious:
+//   - a publication may be in use again as soon as it was told (Publication.finish): what is needed of it afterwards is read before.
+//   - the Notify of an ephemeral shard's waiters is part of the publish that woke them, so that they can read what it wrote before the next
+//     publish to the shard may push it out of the ring.
+//   - a lane whose commits do not come is left alone, with what it has queued, until one comes: it holds no worker's place.
+//   - a tenant whose only lanes are being written keeps its turn: otherwise one with a single shard would get one batch a round.
 //   - files of a topic that no image knows are kept and reported, not removed: a lost metadata directory must not cost the
 //     data. Only a topic that the metadata remembers as deleted is removed at start.
 package broker

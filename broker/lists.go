@@ -38,8 +38,10 @@ type link[T any] struct {
 type (
 	laneLink   = link[publishLane]
 	tenantLink = link[publishTenant]
+	turnLink   = link[tenantTurns]
 	laneList   = linkedList[publishLane]
 	tenantList = linkedList[publishTenant]
+	turnList   = linkedList[tenantTurns]
 )
 
 // linkedList is a list over one of the links that its elements have.

@@ -49,8 +49,9 @@ type Options struct {
 	// PublishQueueDepth is how many publishes of each tenant may be queued whatever the others do; beyond it a tenant borrows.
 	// Default 512 (FELIX_BROKER_PUB_QUEUE_DEPTH).
 	PublishQueueDepth int
-	// PublishWorkers is how many publishes are written side by side, and times PublishQueueDepth how many may be queued in all
-	// when tenants borrow. Default 4 (FELIX_BROKER_PUB_WORKERS_PER_CONN, which is of the process, despite the name).
+	// PublishWorkers is how many publishes are written side by side, to logs and to memory each, and times PublishQueueDepth how many
+	// may be queued in all when tenants borrow. Default 4 (FELIX_BROKER_PUB_WORKERS_PER_CONN, which is of the process, despite the
+	// name).
 	PublishWorkers int
 	// PublishBytes bounds the batches that are queued in all when tenants borrow, TenantPublishBytes is what each tenant has
 	// whatever the others do. Bytes; defaults 64 MiB (FELIX_BROKER_PUBLISH_INFLIGHT_BYTES) and 16 MiB.

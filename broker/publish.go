@@ -71,6 +71,9 @@ type Publication struct {
 	later, sooner *Publication
 	deadline      time.Time
 	timed         bool
+	// Of its wait for the commit, guarded by commitWaits.mu: the timer is about to give it up; it ended meanwhile, and how.
+	expiring, ended bool
+	endErr          error
 
 	waiter Waiter
 	waits  *commitWaits // whose list it is in

@@ -312,7 +312,7 @@ func waitWritten(st *site) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true // so that the last one tells
-	for a.running > 0 || a.queued > 0 {
+	for a.disk.running > 0 || a.memory.running > 0 || a.queued > 0 {
 		a.idle.Wait()
 	}
 	a.closed = false

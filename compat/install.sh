@@ -41,8 +41,8 @@ stamped() {
   [ -e "$stamp" ] || return 1
   for file in "$@"; do [ "$stamp" -nt "$file" ] || return 1; done
 }
-install_python() {
-  local venv=.cache/venv requirements=clients/python/requirements.txt
+install_venv() { # install_venv DIRECTORY REQUIREMENTS
+  local venv=$1 requirements=$2
   if stamped "$venv/.installed" "$requirements"; then return; fi
   command -v python3 >/dev/null && python3 -c 'import ensurepip' 2>/dev/null || apt python3-venv /usr/lib/python3/dist-packages/ensurepip
   rm -rf "$venv"
@@ -71,7 +71,8 @@ build_rdkafka rdkafka1
 build_rdkafka rdkafka2
 build_go sarama
 build_go kafkago
-install_python
+install_venv .cache/venv clients/python/requirements.txt
+install_venv .cache/native native/python/requirements.txt # the upstream client of the native protocol
 install_node
 build_java bin/java clients/java
 

@@ -185,8 +185,11 @@ func (st *stream) mode(r *publishRequest, topic *cluster.Topic) broker.PublishMo
 
 // batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer.
 func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
-	const perRecord = 40 // lengths, deltas and counts, generously
+	const perRecord = 20 // lengths, deltas and counts, at most
 	size := recordbatch.HeaderSize + r.payloads.Bytes() + r.payloads.Count()*(perRecord+len(r.key)) + len(r.header.Key) + len(r.header.Value)
+	if size > broker.MaxPublishBatch { // a key of 64 KiB in each of four million records that are empty
+		return nil, invalid("the key, repeated in every record, makes a batch that is too large")
+	}
 	ref := st.c.s.opts.Pool.Get(size)
 	b := recordbatch.NewBuilder(ref.Bytes()[:0], recordbatch.BuilderOptions{})
 	now := st.c.s.opts.Now().UnixMilli()

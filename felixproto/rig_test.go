@@ -117,7 +117,7 @@ func (r rigRights) Allowed(a broker.Action, namespace, stream string) bool {
 
 // rig is a server over a real broker in memory.
 type rig struct {
-	t        *testing.T
+	t        testing.TB
 	meta     *rigMetadata
 	verifier *rigVerifier
 	fs       *vfs.Mem
@@ -139,7 +139,7 @@ type rigOptions struct {
 	server func(*Options)
 }
 
-func newRig(t *testing.T, o rigOptions) *rig {
+func newRig(t testing.TB, o rigOptions) *rig {
 	t.Helper()
 	r := &rig{t: t, meta: newRigMetadata(), fs: vfs.NewMem(), registry: prometheus.NewRegistry(), served: make(chan error, 1)}
 	r.verifier = &rigVerifier{grants: map[string][]string{
@@ -251,7 +251,7 @@ func must(t testing.TB, err error) {
 
 // rigConn is a client's connection, by hand.
 type rigConn struct {
-	t  *testing.T
+	t  testing.TB
 	q  *quic.Conn
 	mu sync.Mutex
 	// events are the event streams that came before anybody asked for them.
@@ -293,7 +293,7 @@ const (
 
 // rigStream is a bidirectional stream.
 type rigStream struct {
-	t   *testing.T
+	t   testing.TB
 	c   *rigConn
 	q   *quic.Stream
 	ok  *wire.AuthOK
@@ -406,7 +406,7 @@ func (s *rigStream) publishAs(p *wire.BinaryPublish, payloads ...string) {
 
 // rigEvents is an event stream.
 type rigEvents struct {
-	t   *testing.T
+	t   testing.TB
 	q   *quic.ReceiveStream
 	id  uint64
 	got []wire.Event // of the last batch, not given out

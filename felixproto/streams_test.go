@@ -356,6 +356,27 @@ func TestAnswersInOrder(t *testing.T) {
 	}
 }
 
+// TestRepeatedKeyIsBounded: a frame that would become far more than itself is refused before room is made for it.
+func TestRepeatedKeyIsBounded(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	s := c.open("admin")
+	s.publish(1, "demo", "x")
+	s.ack()
+	conn := r.server.all()[0]
+	conn.mu.Lock()
+	var st *stream
+	for open := range conn.open {
+		st = open
+	}
+	conn.mu.Unlock()
+	ref, err := st.batch(&publishRequest{key: make([]byte, 1<<16-1), payloads: wire.MakePayloads(make([][]byte, 1000)...)})
+	if err == nil {
+		t.Errorf("a batch of %d bytes", len(ref.Bytes()))
+	}
+}
+
 // TestAckModes is S-04 and S-05: a server that answers when a publish is queued, and a client of it that asks for more.
 func TestAckModes(t *testing.T) {
 	r := newRig(t, rigOptions{server: func(o *Options) { o.AckOnCommit = false }})

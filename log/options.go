@@ -55,6 +55,8 @@ type Shared struct {
 	bad     error
 	dirs    dirSyncs
 	indexes loadedIndexes
+	// syncWaiters are not of the package: their channels belong to one bubble of a test.
+	syncWaiters sync.Pool
 }
 
 const (

@@ -31,8 +31,6 @@ type syncWaiter struct {
 	wake   chan struct{} // of room 1
 }
 
-var syncWaiters = sync.Pool{New: func() any { return &syncWaiter{wake: make(chan struct{}, 1)} }}
-
 // RequestSync asks for a sync of what is written, by a goroutine of the syncer. Requests that come before it begins share it.
 // OnDurable reports.
 func (l *Log) RequestSync() {
@@ -100,12 +98,15 @@ func (l *Log) takeSync(target ids.Offset) bool {
 		st.mu.Unlock()
 		return true
 	}
-	w := syncWaiters.Get().(*syncWaiter)
+	w, _ := l.shared.syncWaiters.Get().(*syncWaiter)
+	if w == nil {
+		w = &syncWaiter{wake: make(chan struct{}, 1)}
+	}
 	w.target = target
 	st.waiting = append(st.waiting, w)
 	st.mu.Unlock()
 	<-w.wake
-	syncWaiters.Put(w)
+	l.shared.syncWaiters.Put(w)
 	return false
 }
 

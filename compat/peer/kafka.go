@@ -76,6 +76,9 @@ func (k *kafkaPeer) PID() int {
 }
 
 func (k *kafkaPeer) SecureAddr(_ context.Context, s Security) (string, error) {
+	if s == Development {
+		return "", ErrRemote
+	}
 	return k.addr(int(s)), nil
 }
 

@@ -23,11 +23,13 @@ const (
 type Security int
 
 // Plaintext is without TLS and with an anonymous user; SASL is SASL_PLAINTEXT with mechanism PLAIN and the users of
-// Options.Users; TLS is TLS with an anonymous user and the certificate of Options.Certificate.
+// Options.Users; TLS is TLS with an anonymous user and the certificate of Options.Certificate. Development is Felix alone, in its
+// single-node profile: plaintext Kafka, and below DataDir the files dev/token, dev/api-token, dev/ca.pem and dev/signing-key.pem.
 const (
 	Plaintext Security = iota
 	SASL
 	TLS
+	Development
 )
 
 // ErrRemote is returned for everything that needs the server's process when the peer is one that we did not start.

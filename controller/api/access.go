@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/felixlog/felix/auth"
 )
 
@@ -47,13 +49,13 @@ func (s *Server) authenticate(c *call) error {
 	}
 	token, reason := bearer(c.request.Header)
 	if reason != "" {
-		return s.reject(reason)
+		return s.reject(reason, c.params["tenant"], "")
 	}
 	tenant := c.params["tenant"]
 	if c.route.access != byTenant {
 		said, err := auth.Look(token)
 		if err != nil {
-			return s.reject(rejectMalformed)
+			return s.reject(rejectMalformed, "", auth.DetailOf(err))
 		}
 		tenant = said.Tenant // it only chooses the keys
 	}
@@ -72,21 +74,26 @@ func (s *Server) rejected(tenant, token string, err error) error {
 		return unavailable()
 	}
 	if reason == auth.ReasonMalformed {
-		return s.reject(rejectMalformed)
+		return s.reject(rejectMalformed, tenant, auth.DetailOf(err))
 	}
 	if said, bad := auth.Look(token); bad == nil && said.Tenant != tenant && s.opts.Controller.Image().Tenant(tenant) != nil {
-		return s.reject(rejectTenant)
+		return s.reject(rejectTenant, tenant, auth.DetailOf(err))
 	}
-	return s.reject(rejectInvalid)
+	return s.reject(rejectInvalid, tenant, auth.DetailOf(err))
 }
 
-func (s *Server) reject(reason string) error {
+// reject turns a call away. The detail is for the log; it holds no part of the credential.
+func (s *Server) reject(reason, tenant, detail string) error {
 	s.metrics.rejected.WithLabelValues(reason).Inc()
+	s.peerLog.Info("call turned away", zap.String("reason", reason), zap.String("tenant", clip(tenant)), zap.String("detail", detail))
 	return unauthenticated()
 }
 
-func (s *Server) forbid(right auth.Action, object string) error {
-	s.metrics.rejected.WithLabelValues(rejectForbidden).Inc()
+// forbid refuses what the caller has no right to.
+func (c *call) forbid(right auth.Action, object string) error {
+	c.server.metrics.rejected.WithLabelValues(rejectForbidden).Inc()
+	c.server.peerLog.Info("call forbidden", zap.String("tenant", c.identity.Tenant), zap.String("principal", c.identity.Principal),
+		zap.Stringer("right", right), zap.String("object", object))
 	return forbidden(right.String(), object)
 }
 
@@ -95,7 +102,7 @@ func (c *call) needCluster(a auth.Action) error {
 	if c.identity.Grants.AllowedCluster(a) {
 		return nil
 	}
-	return c.server.forbid(a, "cluster:*")
+	return c.forbid(a, "cluster:*")
 }
 
 // needOperator wants the right to manage tenants, for a call about the tenant in the path. Who lacks it learns whether the tenant exists
@@ -103,15 +110,15 @@ func (c *call) needCluster(a auth.Action) error {
 func (c *call) needOperator() error {
 	tenant := c.params["tenant"]
 	if c.image.Tenant(tenant) == nil {
-		return c.server.reject(rejectInvalid)
+		return c.server.reject(rejectInvalid, tenant, "it does not exist")
 	}
 	if c.identity.Grants.AllowedCluster(auth.TenantManage) {
 		return nil
 	}
 	if c.identity.Tenant != tenant {
-		return c.server.reject(rejectTenant)
+		return c.server.reject(rejectTenant, tenant, "")
 	}
-	return c.server.forbid(auth.TenantManage, "cluster:*")
+	return c.forbid(auth.TenantManage, "cluster:*")
 }
 
 // needTenant wants the right to manage the tenant in the path.
@@ -120,7 +127,7 @@ func (c *call) needTenant() error {
 	if c.identity.Grants.AllowedTenant(auth.TenantManage, tenant) {
 		return nil
 	}
-	return c.server.forbid(auth.TenantManage, "tenant:"+tenant)
+	return c.forbid(auth.TenantManage, "tenant:"+tenant)
 }
 
 // needNamespace wants the right to manage a namespace.
@@ -129,7 +136,7 @@ func (c *call) needNamespace(namespace string) error {
 	if namespace != "" && c.identity.Grants.AllowedNamespace(auth.NamespaceManage, tenant, namespace) {
 		return nil
 	}
-	return c.server.forbid(auth.NamespaceManage, "namespace:"+tenant+"/"+clip(namespace))
+	return c.forbid(auth.NamespaceManage, "namespace:"+tenant+"/"+clip(namespace))
 }
 
 // needStream wants the right to manage a stream.
@@ -138,7 +145,7 @@ func (c *call) needStream(namespace, stream string) error {
 	if stream != "" && c.identity.Grants.Allowed(auth.StreamManage, tenant, namespace, stream) {
 		return nil
 	}
-	return c.server.forbid(auth.StreamManage, "stream:"+tenant+"/"+clip(namespace)+"/"+clip(stream))
+	return c.forbid(auth.StreamManage, "stream:"+tenant+"/"+clip(namespace)+"/"+clip(stream))
 }
 
 // needSome wants a right on at least one object that the test accepts, for listings that show what the caller may manage and nothing else.
@@ -148,7 +155,7 @@ func (c *call) needSome(a auth.Action, what string, accepts func(auth.Object) bo
 			return nil
 		}
 	}
-	return c.server.forbid(a, what)
+	return c.forbid(a, what)
 }
 
 // clip bounds what an answer repeats of a name that may be anything.

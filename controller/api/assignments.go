@@ -55,7 +55,7 @@ func listAssignments(c *call) (answer, error) {
 		n, there := c.image.NodeByID(ids.NodeID(leader))
 		from = filter(from, func(s shard) bool { return there && s.topic.Partitions[s.index].Leader == n.Broker })
 	}
-	return ok(fill(p, from, shard.key, func(s shard) any { return assignmentOf(c.image, s) }))
+	return ok(fill(p, from, shard.key, func(s shard) any { return assignmentOf(c.image, s) })), nil
 }
 
 // shardsBehind iterates over the shards that follow the start of a page, by tenant, namespace, kind, name and number.

@@ -164,10 +164,10 @@ func (b body) name(field string) (string, error) {
 	return b.text(field, "")
 }
 
-// boolean reads an optional boolean.
-func (b body) boolean(name string, def bool) (bool, error) {
+// boolean reads an optional boolean; one that is absent is false.
+func (b body) boolean(name string) (bool, error) {
 	if !b.has(name) {
-		return def, nil
+		return false, nil
 	}
 	v, ok := b[name].(bool)
 	if !ok {

@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"net/http"
 
+	"go.uber.org/zap"
+
 	"github.com/felixlog/felix/auth"
 )
 
@@ -31,6 +33,7 @@ type tokenBody struct {
 func devToken(c *call) (answer, error) {
 	if reason := c.server.opts.Bootstrap.check(c.request.Header); reason != "" {
 		c.server.metrics.bootstrap.WithLabelValues(outcomeRefused, reason).Inc()
+		c.server.peerLog.Info("bootstrap call turned away", zap.String("reason", reason), zap.String("tenant", clip(c.params["tenant"])))
 		return answer{}, refuse(http.StatusUnauthorized, codeUnauthenticated, "the bootstrap token was not accepted: send %s", bootstrapHeader)
 	}
 	a, err := c.mintDevToken()
@@ -39,6 +42,7 @@ func devToken(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.server.metrics.bootstrap.WithLabelValues(outcomeOK, reasonOK).Inc()
+	c.server.logger.Info("development token minted", zap.String("tenant", c.params["tenant"]))
 	return a, nil
 }
 
@@ -111,7 +115,7 @@ func (c *call) mintDevToken() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(tokenBody{token, int64(ttl.Seconds()), "Bearer"})
+	return ok(tokenBody{token, int64(ttl.Seconds()), "Bearer"}), nil
 }
 
 func audience(b body) (string, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/felixlog/felix/auth"
 )
@@ -197,8 +200,25 @@ func TestNarrowingNeverWidens(t *testing.T) {
 
 // TestSecretsStay: no answer of any route holds a seed or a token that was sent.
 func TestSecretsStay(t *testing.T) {
-	r := newRig(t)
+	var log bytes.Buffer
+	r := newRig(t, func(o *Options) {
+		o.Logger = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&log), zap.DebugLevel))
+	})
 	operator, admin := r.operator(), r.admin(acme)
+	r.bootstrap(devTokenPath, "secret", `{"principal":"p:a"}`)
+	r.bootstrap(devTokenPath, "secret but wrong", `{"principal":"p:a"}`)
+	r.do(http.MethodGet, "/v1/nodes", operator+"x", "")
+	r.do(http.MethodGet, "/v1/tenants/other/namespaces", admin, "")
+	defer func() {
+		if log.Len() == 0 {
+			t.Error("nothing is logged")
+		}
+		for _, secret := range []string{operator, admin, "secret", "000000000000"} {
+			if strings.Contains(log.String(), secret) {
+				t.Errorf("the log shows %.20s: %s", secret, log.String())
+			}
+		}
+	}()
 	for _, rt := range apiRoutes {
 		path := strings.NewReplacer("{tenant}", acme, "{namespace}", "ns", "{stream}", "s", "{kid}", "k", "{node}", "node-1").Replace(rt.path)
 		for _, token := range []string{operator, admin} {

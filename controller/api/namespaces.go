@@ -30,7 +30,7 @@ func listNamespaces(c *call) (answer, error) {
 	mine := filter(all, func(n *cluster.Namespace) bool {
 		return c.identity.Grants.AllowedNamespace(auth.NamespaceManage, tenant, n.Name)
 	})
-	return ok(fill(p, mine, func(n *cluster.Namespace) []string { return []string{n.Name} }, namespaceOf))
+	return ok(fill(p, mine, func(n *cluster.Namespace) []string { return []string{n.Name} }, namespaceOf)), nil
 }
 
 // filter passes on what keep accepts.
@@ -53,7 +53,7 @@ func getNamespace(c *call) (answer, error) {
 	if n == nil {
 		return answer{}, notFound("namespace %s does not exist", clip(namespace))
 	}
-	return ok(namespaceOf(n))
+	return ok(namespaceOf(n)), nil
 }
 
 func createNamespace(c *call) (answer, error) {
@@ -78,7 +78,7 @@ func createNamespace(c *call) (answer, error) {
 	if res.Unchanged {
 		return answer{}, refuse(http.StatusConflict, codeExists, "namespace %s exists", cmd.Name)
 	}
-	return created(namespaceBody{cmd.Tenant, cmd.Name, cmd.DisplayName})
+	return created(namespaceBody{cmd.Tenant, cmd.Name, cmd.DisplayName}), nil
 }
 
 func deleteNamespace(c *call) (answer, error) {
@@ -89,5 +89,5 @@ func deleteNamespace(c *call) (answer, error) {
 	if _, err := c.propose(cluster.DeleteNamespace{Tenant: c.params["tenant"], Name: namespace}); err != nil {
 		return answer{}, err
 	}
-	return done()
+	return done(), nil
 }

@@ -102,7 +102,7 @@ func listNodes(c *call) (answer, error) {
 		return (lifecycle == "" || b.Status.Lifecycle == lifecycle) && (region == "" || b.Spec.Region == region) &&
 			!slices.ContainsFunc(labels, func(l string) bool { k, v, _ := strings.Cut(l, "="); return b.Spec.Labels[k] != v })
 	})
-	return ok(fill(p, found, func(n cluster.Node) []string { return []string{string(n.ID)} }, func(n cluster.Node) any { return c.nodeOf(n) }))
+	return ok(fill(p, found, func(n cluster.Node) []string { return []string{string(n.ID)} }, func(n cluster.Node) any { return c.nodeOf(n) })), nil
 }
 
 func getNode(c *call) (answer, error) {
@@ -113,5 +113,5 @@ func getNode(c *call) (answer, error) {
 	if !there {
 		return answer{}, notFound("node %s does not exist", clip(c.params["node"]))
 	}
-	return ok(c.nodeOf(n))
+	return ok(c.nodeOf(n)), nil
 }

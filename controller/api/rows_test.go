@@ -391,3 +391,59 @@ func TestRow146(t *testing.T) {
 		r.want(http.StatusOK, http.MethodGet, "/v1/system/live", "", "")
 	}
 }
+
+// TestExactRights is a part of check 1 of the control API's section 14: the right that a route names, and nothing else, is enough, and every
+// other right is not.
+func TestExactRights(t *testing.T) {
+	rights := map[string]string{
+		"/signing-keys": "tenant.manage:tenant:acme", "/signing-keys/k/activate": "tenant.manage:tenant:acme", "/signing-keys/k": "tenant.manage:tenant:acme",
+		"/namespaces/ns": "ns.manage:namespace:acme/ns",
+	}
+	all := []string{
+		"tenant.manage:tenant:acme", "ns.manage:namespace:acme/ns", "ns.manage:namespace:acme/n2", "ns.manage:namespace:acme/n3", "stream.manage:stream:acme/ns/s",
+		"stream.manage:stream:acme/ns/t", "stream.manage:stream:acme/n2/s", "tenant.manage:cluster:*", "node.view:cluster:*", "node.manage:cluster:*",
+		"stream.publish:stream:acme/ns/s", "cache.manage:cache:acme/ns/s", "rbac.view:tenant:acme",
+	}
+	enough := func(method, path string) string {
+		switch {
+		case rights[path] != "":
+			return rights[path]
+		case path == "/namespaces" && method == http.MethodPost:
+			return "ns.manage:namespace:acme/n2"
+		default:
+			return "stream.manage:stream:acme/ns/s"
+		}
+	}
+	for _, rt := range tenantRoutes {
+		for _, right := range all {
+			r := newRig(t)
+			r.propose(cluster.CreateStreams{Streams: []cluster.NewStream{{
+				TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: "s"}, Shards: 1, ReplicationFactor: 1,
+			}}})
+			c := r.claims(acme, right)
+			c.Exact = true
+			res := r.do(rt.method, "/v1/tenants/acme"+rt.path, r.sign(c, acme), rt.body)
+			// A listing is for whoever may manage some of what it lists.
+			some := rt.path == "/namespaces" && rt.method == http.MethodGet && strings.HasPrefix(right, "ns.manage:") ||
+				rt.path == "/namespaces/ns/streams" && rt.method == http.MethodGet && strings.HasPrefix(right, "stream.manage:stream:acme/ns/")
+			if want := right == enough(rt.method, rt.path) && !(rt.path == "/namespaces" && rt.method == http.MethodGet) || some; want == (res.status == http.StatusForbidden) {
+				t.Errorf("%s %s with %s: %s", rt.method, rt.path, right, res)
+			}
+		}
+	}
+	for _, rt := range operatorRoutes {
+		want := "node.view:cluster:*"
+		if strings.HasPrefix(rt.path, "/v1/tenants") {
+			want = "tenant.manage:cluster:*"
+		}
+		for _, right := range all {
+			r := newRig(t)
+			c := r.claims(acme, right)
+			c.Exact = true
+			res := r.do(rt.method, rt.path, r.sign(c, acme), rt.body)
+			if (right == want) == (res.status == http.StatusForbidden) {
+				t.Errorf("%s %s with %s: %s", rt.method, rt.path, right, res)
+			}
+		}
+	}
+}

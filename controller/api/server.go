@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
@@ -37,6 +38,7 @@ const (
 type Server struct {
 	opts      Options
 	logger    *zap.Logger
+	peerLog   *zap.Logger // sampled: for what a client can cause at will
 	metrics   *metrics
 	api       *router
 	bootstrap *router
@@ -54,7 +56,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		opts: opts, logger: opts.Logger.Named("api"), metrics: newMetrics(opts.Registerer),
+		opts: opts, logger: opts.Logger.Named("api"), peerLog: sampled(opts.Logger.Named("api")), metrics: newMetrics(opts.Registerer),
 		api: newRouter(apiRoutes), bootstrap: newRouter(bootstrapRoutes(opts.Bootstrap)), bodies: make(chan struct{}, maxBodies),
 	}
 	s.httpAPI = s.newHTTP(s.api)
@@ -64,6 +66,13 @@ func New(opts Options) (*Server, error) {
 		s.httpAPI.TLSConfig.NextProtos = []string{"http/1.1"}
 	}
 	return s, nil
+}
+
+// sampled passes on the first few entries of one message in a second, and a trickle of the rest.
+func sampled(l *zap.Logger) *zap.Logger {
+	return l.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, time.Second, 5, 1000)
+	}))
 }
 
 func (s *Server) newHTTP(t *router) *http.Server {
@@ -137,9 +146,9 @@ type answer struct {
 	body   any
 }
 
-func ok(body any) (answer, error)      { return answer{http.StatusOK, body}, nil }
-func created(body any) (answer, error) { return answer{http.StatusCreated, body}, nil }
-func done() (answer, error)            { return answer{status: http.StatusNoContent}, nil }
+func ok(body any) answer      { return answer{http.StatusOK, body} }
+func created(body any) answer { return answer{http.StatusCreated, body} }
+func done() answer            { return answer{status: http.StatusNoContent} }
 
 // serve answers one request.
 func (s *Server) serve(t *router, w http.ResponseWriter, r *http.Request) {
@@ -162,7 +171,7 @@ func (s *Server) serve(t *router, w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		e := refusalOf(err)
 		if e.status >= http.StatusInternalServerError {
-			s.logger.Warn("call failed", zap.String("method", r.Method), zap.String("route", template), zap.Int("status", e.status), zap.Error(err))
+			s.peerLog.Warn("call failed", zap.String("method", r.Method), zap.String("route", template), zap.Int("status", e.status), zap.Error(err))
 		}
 		if methods != nil {
 			w.Header().Set("Allow", strings.Join(methods, ", "))
@@ -190,7 +199,7 @@ func (s *Server) answer(c *call) (answer, error) {
 	}
 	c.image = s.opts.Controller.Image()
 	if c.route.access == byTenant && c.image.Tenant(c.params["tenant"]) == nil {
-		return answer{}, s.reject(rejectInvalid) // it went since its keys were asked
+		return answer{}, s.reject(rejectInvalid, c.params["tenant"], "it went since its keys were asked")
 	}
 	return c.route.handle(c)
 }

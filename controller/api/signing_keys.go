@@ -21,7 +21,7 @@ func keySet(c *call) (answer, error) {
 	if t == nil {
 		return answer{}, notFound("tenant %s does not exist", clip(c.params["tenant"]))
 	}
-	return ok(json.RawMessage(auth.AppendKeySet(nil, publishedKeys(t))))
+	return ok(json.RawMessage(auth.AppendKeySet(nil, publishedKeys(t)))), nil
 }
 
 type keysBody struct {
@@ -41,7 +41,7 @@ func listKeys(c *call) (answer, error) {
 			b.Verifying = append(b.Verifying, k.ID)
 		}
 	}
-	return ok(b)
+	return ok(b), nil
 }
 
 type keyBody struct {
@@ -56,7 +56,7 @@ func stageKey(c *call) (answer, error) {
 	if _, err := c.propose(cluster.PutSigningKey{Tenant: c.params["tenant"], Key: k}); err != nil {
 		return answer{}, err
 	}
-	return created(keyBody{k.ID})
+	return created(keyBody{k.ID}), nil
 }
 
 func activateKey(c *call) (answer, error) {
@@ -66,7 +66,7 @@ func activateKey(c *call) (answer, error) {
 	if _, err := c.propose(cluster.ActivateSigningKey{Tenant: c.params["tenant"], ID: c.params["kid"]}); err != nil {
 		return answer{}, err
 	}
-	return done()
+	return done(), nil
 }
 
 func retireKey(c *call) (answer, error) {
@@ -76,5 +76,5 @@ func retireKey(c *call) (answer, error) {
 	if _, err := c.propose(cluster.RetireSigningKey{Tenant: c.params["tenant"], ID: c.params["kid"]}); err != nil {
 		return answer{}, err
 	}
-	return done()
+	return done(), nil
 }

@@ -93,7 +93,7 @@ func listStreams(c *call) (answer, error) {
 	mine := filter(streamsBehind(c.image, tenant, namespace, p), func(t *cluster.Topic) bool {
 		return visible(t) && c.identity.Grants.Allowed(auth.StreamManage, tenant, namespace, t.Name)
 	})
-	return ok(fill(p, mine, func(t *cluster.Topic) []string { return []string{t.Name} }, func(t *cluster.Topic) any { return streamOf(t) }))
+	return ok(fill(p, mine, func(t *cluster.Topic) []string { return []string{t.Name} }, func(t *cluster.Topic) any { return streamOf(t) })), nil
 }
 
 // streamsBehind iterates over the streams of a namespace that follow the start of a page, sorted by name.
@@ -151,7 +151,7 @@ func getStream(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(streamOf(t))
+	return ok(streamOf(t)), nil
 }
 
 func createStream(c *call) (answer, error) {
@@ -179,9 +179,9 @@ func createStream(c *call) (answer, error) {
 	case item.Err != nil:
 		return answer{}, item.Err
 	case item.Unchanged:
-		return ok(streamOf(item.Topic))
+		return ok(streamOf(item.Topic)), nil
 	default:
-		return created(streamOf(item.Topic))
+		return created(streamOf(item.Topic)), nil
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *call) newStream(b body, name string) (cluster.NewStream, error) {
 		return n, err
 	}
 	n.Shards, n.ReplicationFactor = int32(shards), int16(factor)
-	if n.Durable, err = b.boolean("durable", false); err != nil {
+	if n.Durable, err = b.boolean("durable"); err != nil {
 		return n, err
 	}
 	if n.Kind, err = word(b, "kind", cluster.ParseStreamKind); err != nil {
@@ -310,7 +310,7 @@ func patchStream(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(streamOf(res.Items[0].Topic))
+	return ok(streamOf(res.Items[0].Topic)), nil
 }
 
 // patchOf reads what a change may have.
@@ -333,7 +333,7 @@ func patchOf(b body, cmd *cluster.UpdateStream) error {
 	if b.has("delivery") {
 		cmd.Delivery = &delivery
 	}
-	durable, err := b.boolean("durable", false)
+	durable, err := b.boolean("durable")
 	if err != nil {
 		return err
 	}
@@ -356,5 +356,5 @@ func deleteStream(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return done()
+	return done(), nil
 }

@@ -12,7 +12,7 @@ type statusBody struct {
 }
 
 // live looks at nothing: a probe that asks a dependency restarts a healthy process.
-func live(*call) (answer, error) { return ok(statusBody{"live"}) }
+func live(*call) (answer, error) { return ok(statusBody{"live"}), nil }
 
 // ready is false while the server drains, before anything is asked.
 func ready(c *call) (answer, error) {
@@ -23,7 +23,7 @@ func ready(c *call) (answer, error) {
 	if err := s.ready.ask(c.ctx, &s.opts); err != nil {
 		return answer{}, refuse(http.StatusServiceUnavailable, codeUnavailable, "%s", err)
 	}
-	return ok(statusBody{"ready"})
+	return ok(statusBody{"ready"}), nil
 }
 
 // readiness remembers the last answer for a while, so that probes cost nothing.

@@ -31,7 +31,7 @@ func listTenants(c *call) (answer, error) {
 		return answer{}, err
 	}
 	return ok(fill(p, behind(c.image.Tenants(), p, func(t *cluster.Tenant) string { return t.Name }),
-		func(t *cluster.Tenant) []string { return []string{t.Name} }, tenantOf))
+		func(t *cluster.Tenant) []string { return []string{t.Name} }, tenantOf)), nil
 }
 
 // behind iterates over what of a sorted list follows the start of a page whose keys are one name.
@@ -50,7 +50,7 @@ func getTenant(c *call) (answer, error) {
 	if err := c.needOperator(); err != nil {
 		return answer{}, err
 	}
-	return ok(tenantOf(c.image.Tenant(c.params["tenant"])))
+	return ok(tenantOf(c.image.Tenant(c.params["tenant"]))), nil
 }
 
 func createTenant(c *call) (answer, error) {
@@ -75,7 +75,7 @@ func createTenant(c *call) (answer, error) {
 	if res.Unchanged {
 		return answer{}, refuse(http.StatusConflict, codeExists, "tenant %s exists", cmd.Name)
 	}
-	return created(tenantBody{cmd.Name, cmd.DisplayName})
+	return created(tenantBody{cmd.Name, cmd.DisplayName}), nil
 }
 
 func displayName(b body) (string, error) {
@@ -100,5 +100,5 @@ func deleteTenant(c *call) (answer, error) {
 	if _, err := c.propose(cluster.DeleteTenant{Name: c.params["tenant"]}); err != nil {
 		return answer{}, err
 	}
-	return done()
+	return done(), nil
 }

@@ -1,8 +1,9 @@
-// Package ctl is felixctl's commands: topics, groups, produce and consume over the Kafka listener of a Felix server (or of Apache Kafka).
+// Package ctl is felixctl's commands: topics, groups, produce and consume over the Kafka listener of a Felix server (or of Apache Kafka),
+// and tokens, for which no server is asked.
 //
-// Conventions (spec control-api.md section 12): settings come from flag, then environment; data goes to standard output and talk to
-// standard error; -o json gives every table's facts as JSON; exit status 0 success, 1 other failure, 2 arguments, 3 nobody reachable,
-// 4 refused, 5 not there, 130 interrupted before the work was done; an error says what to do next.
+// Conventions (spec control-api.md section 12): settings come from flag, then environment, then the context of a file; data goes to
+// standard output and talk to standard error; -o json gives every table's facts as JSON; exit status 0 success, 1 other failure,
+// 2 arguments, 3 nobody reachable, 4 refused, 5 not there, 130 interrupted before the work was done; an error says what to do next.
 //
 // It owns nothing beyond one command's run: a client is made for the command and closed with it.
 //

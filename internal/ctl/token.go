@@ -103,8 +103,8 @@ func describeToken(token string, now time.Time) (tokenRow, error) {
 		return tokenRow{}, usageErrorf("this is no Felix token (%s)", auth.DetailOf(err))
 	}
 	row := tokenRow{
-		Tenant: u.Tenant, Principal: u.Principal, Actor: u.Actor, Audience: u.Audience, KeyID: u.KeyID, Issued: u.Issued.UTC(), Expires: u.Expires.UTC(),
-		Expired: !now.Before(u.Expires), Permissions: u.Permissions,
+		Tenant: u.Tenant, Principal: u.Principal, Actor: u.Actor, Audience: u.Audience, KeyID: u.KeyID,
+		Issued: u.Issued.UTC(), Expires: u.Expires.UTC(), Expired: !now.Before(u.Expires), Permissions: u.Permissions,
 	}
 	if !u.NotBefore.IsZero() {
 		at := u.NotBefore.UTC()

@@ -172,7 +172,8 @@ func kafkaSettings() []setting {
 		},
 		{
 			Env: "FELIX_KAFKA_SASL_PLAIN_USERS", Kind: "list", Default: "", Secret: true, Decides: true,
-			Doc:  "Static logins for SASL PLAIN, `tenant:password,tenant:password`: the user name is the tenant it acts for.",
+			Doc: "Static logins for SASL PLAIN, `tenant:password,tenant:password`: the user name is the tenant it acts for. " +
+				"Beside them a token of the tenant is taken as the password.",
 			bind: func(c *Config) binding { return credentialsOf(&c.Kafka.PlainUsers) },
 		},
 		{

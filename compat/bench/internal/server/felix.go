@@ -20,6 +20,7 @@ func (in *Installation) felixArgs(cfg Config, s *Server) ([]string, error) {
 	}
 	argv := []string{
 		in.FelixBinary, "serve", "--data-dir", cfg.DataDir, "--kafka-listen", s.Addr, "--metrics-listen", "127.0.0.1:0",
+		"--native-listen", "", "--api-listen", "", // their usual ports may be taken; cfg.Args name them where they are measured
 		"--ready-file", ready,
 	}
 	return append(argv, cfg.Args...), nil
