@@ -25,11 +25,14 @@ const (
 	OnCommit                         // when it is committed: without room it waits up to Options.PublishQueueWait
 )
 
-// SequenceError, OffsetMismatchError and OverloadError are what Publish refuses with; see errcode.
+// What Publish refuses with; see errcode.
 type (
-	SequenceError       = errcode.SequenceError
+	// SequenceError refuses a batch of an idempotent producer.
+	SequenceError = errcode.SequenceError
+	// OffsetMismatchError refuses a conditional publish.
 	OffsetMismatchError = errcode.OffsetMismatchError
-	OverloadError       = errcode.OverloadError
+	// OverloadError refuses for want of room or budget.
+	OverloadError = errcode.OverloadError
 )
 
 // Publication is one native publish on its way into a shard. The front end owns it: it fills in the exported fields, leaves the

@@ -193,8 +193,8 @@ func (s *States) recordLocked(v *view, r *recordbatch.Record) error {
 		if string(h.Key) != CommitHeader {
 			continue
 		}
-		changes, err := ParseCommit(h.Value)
-		if err != nil {
+		changes, bad := ParseCommit(h.Value)
+		if bad != nil {
 			// A client of Kafka's protocol may write any header: one that is no commit of ours changes nothing.
 			return nil
 		}

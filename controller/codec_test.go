@@ -83,9 +83,16 @@ func TestCommandRoundTrip(t *testing.T) {
 
 func TestUnknownCommandIsRefused(t *testing.T) {
 	for _, b := range [][]byte{
-		{2, 1}, {1, 0}, {1, 99}, {1}, {},
-		{1, kindAllocateProducerIDs, 2, 0}, {1, kindDeleteTopics, 200, 1},
-		{1, kindCreateTenantWithKey, 0, 0, 1, 't', 0}, {1, kindDisplayedNamespace, 0, 1, 't', 1, 'n'}, {1, kindCreateStreams, 200, 1},
+		{2, 1},
+		{1, 0},
+		{1, 99},
+		{1},
+		{},
+		{1, kindAllocateProducerIDs, 2, 0},
+		{1, kindDeleteTopics, 200, 1},
+		{1, kindCreateTenantWithKey, 0, 0, 1, 't', 0},
+		{1, kindDisplayedNamespace, 0, 1, 't', 1, 'n'},
+		{1, kindCreateStreams, 200, 1},
 	} {
 		if cmd, err := DecodeCommand((&writer{b: b}).seal()); err == nil {
 			t.Errorf("% x decodes to %+v", b, cmd)

@@ -213,7 +213,8 @@ func TestDeleteNamespaceAndTenant(t *testing.T) {
 	s := testState(t)
 	for _, cmd := range []cluster.Command{
 		cluster.CreateTenant{Name: "t", Key: cluster.KeyFromSeed(seed(0))},
-		cluster.CreateNamespace{Tenant: "t", Name: "a"}, cluster.CreateNamespace{Tenant: "t", Name: "b"},
+		cluster.CreateNamespace{Tenant: "t", Name: "a"},
+		cluster.CreateNamespace{Tenant: "t", Name: "b"},
 		cluster.CreateStreams{Streams: []cluster.NewStream{
 			stream(1, "y", func(n *cluster.NewStream) { n.Tenant, n.Namespace = "t", "a" }),
 			stream(2, "x", func(n *cluster.NewStream) { n.Tenant, n.Namespace = "t", "a" }),

@@ -3,7 +3,6 @@ package felixproto
 import (
 	"context"
 	"errors"
-	"net/netip"
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/felixproto/wire"
@@ -43,12 +42,6 @@ func (s *Server) owner(number int32) wire.Owner {
 		owner.Addr = s.opts.Advertise
 	}
 	return owner
-}
-
-// advertisable reports whether clients would take an address.
-func advertisable(addr string) bool {
-	_, err := netip.ParseAddrPort(addr)
-	return err == nil
 }
 
 // named finds a stream of the caller's own tenant without asking for a right; nil when there is none. Discovery answers about one's own

@@ -53,10 +53,10 @@ func readFailure(err error) error {
 	if isRefusal(err) {
 		return err
 	}
-	switch errcode.Of(err) {
-	case errcode.Internal:
+	switch kind := errcode.Of(err); {
+	case kind == errcode.Internal:
 		return &refusal{code: wire.CodeInternal, retry: wire.RetryNow, message: err.Error()}
-	case errcode.StorageFailed, errcode.CorruptBatch:
+	case kind == errcode.StorageFailed || kind == errcode.CorruptBatch:
 		return &refusal{code: wire.CodeStorage, retry: wire.RetryNow, message: err.Error()}
 	}
 	return err

@@ -54,9 +54,6 @@ func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte,
 	return h, payload, nil
 }
 
-// buffered reports whether something behind the last frame has been read already.
-func (in *inbox) buffered() bool { return in.start < in.end }
-
 func (in *inbox) bytes() []byte { return in.ref.Bytes()[in.start:in.end] }
 
 // settle makes room: the buffer of a large frame is given back once it is not needed.

@@ -50,9 +50,9 @@ func (st *stream) shardInspect(m *wire.ShardInspect) (wire.Message, error) {
 	}
 	view.Role = "leader"
 	view.Generation = wire.Some(assignment.Generation)
-	shard, err := s.opts.Broker.Shard(topic, int32(m.Shard))
-	if err != nil {
-		view.Phase, view.Reason, view.Detail = "failed", "failed", err.Error()
+	shard, failed := s.opts.Broker.Shard(topic, int32(m.Shard))
+	if failed != nil {
+		view.Phase, view.Reason, view.Detail = "failed", "failed", failed.Error()
 		return &wire.ShardInspectInfo{RequestID: m.RequestID, View: view}, nil
 	}
 	b := shard.Bounds()

@@ -30,7 +30,7 @@ func (st *stream) message(ctx context.Context, payload []byte) error {
 	case *wire.ProducerInit:
 		st.answerWith(st.producerInit(ctx, m))
 	case *wire.Subscribe:
-		st.answerWith(st.subscribe(m))
+		st.answerWith(nil, st.subscribe(m))
 	case *wire.Topology:
 		st.reply(st.c.s.topology())
 	case *wire.StreamShards:

@@ -293,11 +293,10 @@ const (
 
 // rigStream is a bidirectional stream.
 type rigStream struct {
-	t   testing.TB
-	c   *rigConn
-	q   *quic.Stream
-	ok  *wire.AuthOK
-	buf []byte
+	t  testing.TB
+	c  *rigConn
+	q  *quic.Stream
+	ok *wire.AuthOK
 }
 
 func (c *rigConn) raw() *rigStream {

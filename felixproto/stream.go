@@ -108,14 +108,14 @@ func (st *stream) request(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	layout, _ := h.Flags.Layout()
-	switch layout {
+	switch layout, _ := h.Flags.Layout(); layout {
 	case wire.LayoutJSON:
 		return st.message(ctx, payload)
 	case wire.LayoutPublish:
 		return st.binaryPublish(h.Flags, payload)
+	default:
+		return invalid("a frame that clients do not send")
 	}
-	return invalid("a frame that clients do not send")
 }
 
 // mayRead waits until the stream has room for another request. False: it is to be read no further.

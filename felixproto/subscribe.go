@@ -14,29 +14,29 @@ import (
 
 // subscribe opens an event stream. The answer goes out before the first event, so history that is larger than a receive window cannot
 // stand in its own way.
-func (st *stream) subscribe(m *wire.Subscribe) (wire.Message, error) {
+func (st *stream) subscribe(m *wire.Subscribe) error {
 	topic, shard, err := st.shardOf(broker.StreamSubscribe, &m.StreamScope, m.Shard)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	bounds := shard.Bounds()
-	start, err := st.startOf(m, topic, bounds)
+	start, err := startOf(m, bounds)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	account := st.sess.account
 	if err := st.c.reserve(account); err != nil {
-		return nil, err
+		return err
 	}
 	sub, err := st.openEvents(m, topic, shard, start)
 	if err != nil {
 		st.c.unreserve(account)
-		return nil, err
+		return err
 	}
 	if !st.c.remember(sub) {
 		st.c.unreserve(account)
 		sub.out.CancelWrite(streamNoError)
-		return nil, errClosed
+		return errClosed
 	}
 	st.c.s.metrics.subscriptions.Inc()
 	answer := &wire.Subscribed{SubscriptionID: sub.id}
@@ -52,18 +52,19 @@ func (st *stream) subscribe(m *wire.Subscribe) (wire.Message, error) {
 	sub.mu.Lock()
 	sub.startLocked()
 	sub.mu.Unlock()
-	return nil, nil
+	return nil
 }
 
 // startOf is the first offset that a subscription delivers.
-func (st *stream) startOf(m *wire.Subscribe, topic *cluster.Topic, b broker.Bounds) (ids.Offset, error) {
+func startOf(m *wire.Subscribe, b broker.Bounds) (ids.Offset, error) {
 	switch m.Start.Kind {
 	case wire.StartEarliest:
 		return b.Start, nil
 	case wire.StartOffset:
 		return cursor(m.Start.Offset, b)
+	default:
+		return b.HighWatermark, nil
 	}
-	return b.HighWatermark, nil
 }
 
 // openEvents opens the stream and writes its first frame: a client waits for that of one before it looks at the next.

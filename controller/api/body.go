@@ -176,8 +176,8 @@ func (b body) boolean(name string) (bool, error) {
 	return v, nil
 }
 
-// number reads an optional whole number within bounds.
-func (b body) number(name string, def, low, high int64) (int64, error) {
+// number reads an optional whole number from 1 to high.
+func (b body) number(name string, def, high int64) (int64, error) {
 	if !b.has(name) {
 		return def, nil
 	}
@@ -186,8 +186,8 @@ func (b body) number(name string, def, low, high int64) (int64, error) {
 		return 0, invalid("%s must be a number", name)
 	}
 	v, err := strconv.ParseInt(n.String(), 10, 64)
-	if err != nil || v < low || v > high {
-		return 0, invalid("%s must be a whole number from %d to %d", name, low, high)
+	if err != nil || v < 1 || v > high {
+		return 0, invalid("%s must be a whole number from 1 to %d", name, high)
 	}
 	return v, nil
 }

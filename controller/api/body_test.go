@@ -64,14 +64,14 @@ func TestBodyValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := b.number("n", 0, 1, 5); v != 5 || err != nil {
+	if v, err := b.number("n", 0, 5); v != 5 || err != nil {
 		t.Errorf("%d, %v", v, err)
 	}
-	if v, err := b.number("no", 7, 1, 5); v != 7 || err != nil {
+	if v, err := b.number("no", 7, 5); v != 7 || err != nil {
 		t.Errorf("%d, %v", v, err)
 	}
 	for _, name := range []string{"big", "f", "t", "l"} {
-		if _, err := b.number(name, 0, 1, 1<<62); err == nil {
+		if _, err := b.number(name, 0, 1<<62); err == nil {
 			t.Errorf("%s is a number", name)
 		}
 	}

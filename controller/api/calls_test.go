@@ -186,7 +186,9 @@ func TestBatch(t *testing.T) {
 		{`{"streams":[{"stream":"d"},{"stream":"e","shards":0}]}`, 400, 1.},
 		{`{"streams":[{"stream":"d"},{}]}`, 400, 1.},
 		{`{"streams":[{"stream":"d"},7]}`, 400, nil},
-		{`{"streams":[]}`, 400, nil}, {`{}`, 400, nil}, {`{"streams":{}}`, 400, nil},
+		{`{"streams":[]}`, 400, nil},
+		{`{}`, 400, nil},
+		{`{"streams":{}}`, 400, nil},
 		{`{"streams":[{"stream":"d"}],"caches":[{"cache":"c"}]}`, 400, nil},
 		{`{"streams":[` + strings.Repeat(`{"stream":"d"},`, 256) + `{"stream":"d"}]}`, 400, nil},
 	} {

@@ -193,11 +193,11 @@ func (c *call) newStream(b body, name string) (cluster.NewStream, error) {
 	if err := cluster.ValidateStreamName(n.Namespace, name); err != nil {
 		return n, err
 	}
-	shards, err := b.number("shards", 1, 1, cluster.MaxStreamShards)
+	shards, err := b.number("shards", 1, cluster.MaxStreamShards)
 	if err != nil {
 		return n, err
 	}
-	factor, err := b.number("replication_factor", 1, 1, cluster.MaxStreamReplicas)
+	factor, err := b.number("replication_factor", 1, cluster.MaxStreamReplicas)
 	if err != nil {
 		return n, err
 	}
@@ -265,12 +265,12 @@ func retention(b body) (r cluster.Retention, there bool, err error) {
 	if err != nil || o == nil {
 		return r, false, err
 	}
-	seconds, err := o.number("max_age_seconds", 0, 1, math.MaxInt64/1000)
+	seconds, err := o.number("max_age_seconds", 0, math.MaxInt64/1000)
 	if err != nil {
 		return r, true, err
 	}
 	r.Ms = seconds * 1000
-	r.Bytes, err = o.number("max_size_bytes", 0, 1, math.MaxInt64)
+	r.Bytes, err = o.number("max_size_bytes", 0, math.MaxInt64)
 	return r, true, err
 }
 

@@ -298,8 +298,9 @@ func (c *coder) readBytes(name string, v []byte, p *[]byte) {
 	*p = out
 }
 
-// payloads is an array of base64 strings.
-func (c *coder) payloads(name string, p *Payloads) {
+// payloads is the field of that name: an array of base64 strings.
+func (c *coder) payloads(p *Payloads) {
+	const name = "payloads"
 	if c.encoding {
 		c.key(name)
 		c.dst = append(c.dst, '[')

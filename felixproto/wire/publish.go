@@ -64,7 +64,7 @@ func (*PublishBatch) kind() string { return "publish_batch" }
 
 func (m *PublishBatch) code(c *coder) {
 	m.scope(c)
-	c.payloads("payloads", &m.Payloads)
+	c.payloads(&m.Payloads)
 	c.bytesOpt("key", &m.Key)
 	ackFields(c, &m.RequestID, &m.Ack)
 }
@@ -85,7 +85,7 @@ func (*PublishIdempotent) kind() string { return "publish_idempotent" }
 
 func (m *PublishIdempotent) code(c *coder) {
 	m.scope(c)
-	c.payloads("payloads", &m.Payloads)
+	c.payloads(&m.Payloads)
 	c.bytesOpt("key", &m.Key)
 	num(c, "request_id", &m.RequestID)
 	num(c, "producer_id", &m.ProducerID)
@@ -107,7 +107,7 @@ func (*PublishIf) kind() string { return "publish_if" }
 
 func (m *PublishIf) code(c *coder) {
 	m.scope(c)
-	c.payloads("payloads", &m.Payloads)
+	c.payloads(&m.Payloads)
 	c.bytesOpt("key", &m.Key)
 	num(c, "expected_offset", &m.ExpectedOffset)
 	num(c, "request_id", &m.RequestID)

@@ -152,7 +152,7 @@ func (*EventBatchMessage) kind() string { return "event_batch" }
 
 func (m *EventBatchMessage) code(c *coder) {
 	m.scope(c)
-	c.payloads("payloads", &m.Payloads)
+	c.payloads(&m.Payloads)
 	numOpt(c, "base_offset", &m.BaseOffset)
 }
 

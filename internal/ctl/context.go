@@ -131,8 +131,8 @@ func parseContexts(text string) (contexts map[string]settingsContext, current st
 	contexts = map[string]settingsContext{}
 	var into settingsContext // nil above the first table
 	number := 0
-	bad := func(format string, args ...any) (map[string]settingsContext, string, error) {
-		return nil, "", usageErrorf("line "+strconv.Itoa(number)+": "+format, args...)
+	bad := func(format string, args ...any) error {
+		return usageErrorf("line "+strconv.Itoa(number)+": "+format, args...)
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(text) {
@@ -146,10 +146,10 @@ func parseContexts(text string) (contexts map[string]settingsContext, current st
 			name, isContext := strings.CutPrefix(strings.TrimSpace(name), contextTable)
 			name = strings.Trim(name, `"`)
 			if !ok || !isContext || name == "" || !isTail(rest) {
-				return bad("expected [context.NAME]")
+				return nil, "", bad("expected [context.NAME]")
 			}
 			if contexts[name] != nil {
-				return bad("context %q appears twice", name)
+				return nil, "", bad("context %q appears twice", name)
 			}
 			into = settingsContext{}
 			contexts[name] = into
@@ -158,17 +158,17 @@ func parseContexts(text string) (contexts map[string]settingsContext, current st
 		key, value, err := parseSetting(line)
 		switch {
 		case err != nil:
-			return bad("%w", err)
+			return nil, "", bad("%w", err)
 		case into == nil && key == defaultContextSetting && !seen[key]:
 			current = value
 			seen[key] = true
 		case into == nil:
-			return bad("unknown key %s above the first [context.NAME]", key)
+			return nil, "", bad("unknown key %s above the first [context.NAME]", key)
 		case !slices.Contains(contextKeys, key):
-			return bad("unknown key %s; the keys of a context are %s", key, strings.Join(contextKeys, ", "))
+			return nil, "", bad("unknown key %s; the keys of a context are %s", key, strings.Join(contextKeys, ", "))
 		default:
 			if _, twice := into[key]; twice {
-				return bad("%s appears twice", key)
+				return nil, "", bad("%s appears twice", key)
 			}
 			into[key] = value
 		}

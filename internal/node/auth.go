@@ -152,13 +152,3 @@ func (n *Node) apiTLS(now func() time.Time) (*tls.Config, error) {
 	files.watch(conf)
 	return conf, nil
 }
-
-// nativeTLS is clientTLS for the native listener, which speaks TLS 1.3 alone.
-func (n *Node) nativeTLS(now func() time.Time) (*tls.Config, error) {
-	conf, err := n.clientTLS(now)
-	if err != nil {
-		return nil, err
-	}
-	conf.MinVersion = tls.VersionTLS13
-	return conf, nil
-}
