@@ -193,10 +193,9 @@ func (s *States) recordLocked(v *view, r *recordbatch.Record) error {
 		if string(h.Key) != CommitHeader {
 			continue
 		}
-		changes, bad := ParseCommit(h.Value)
-		if bad != nil {
-			// A client of Kafka's protocol may write any header: one that is no commit of ours changes nothing.
-			return nil
+		changes, err := ParseCommit(h.Value)
+		if err != nil {
+			return nil //nolint:nilerr // a Kafka client may write any header: one that is no commit of ours changes nothing
 		}
 		return s.commitLocked(v, string(r.Key), ids.Offset(r.Offset), changes)
 	}

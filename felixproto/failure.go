@@ -53,10 +53,11 @@ func readFailure(err error) error {
 	if isRefusal(err) {
 		return err
 	}
-	switch kind := errcode.Of(err); {
-	case kind == errcode.Internal:
+	kind := errcode.Of(err)
+	if kind == errcode.Internal {
 		return &refusal{code: wire.CodeInternal, retry: wire.RetryNow, message: err.Error()}
-	case kind == errcode.StorageFailed || kind == errcode.CorruptBatch:
+	}
+	if kind == errcode.StorageFailed || kind == errcode.CorruptBatch {
 		return &refusal{code: wire.CodeStorage, retry: wire.RetryNow, message: err.Error()}
 	}
 	return err
