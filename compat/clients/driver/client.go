@@ -36,7 +36,8 @@ type Features struct {
 	EndsAlone    bool // ends when its only broker is away
 	NoAppendTime bool // shows the producer's timestamps of a topic with LogAppendTime
 
-	// OldSubscriptions: DescribeGroups cannot decode the subscriptions of members newer than version 1 of the consumer protocol.
+	// OldSubscriptions: the subscriptions of its members lack the owned partitions of the version that they name, as a leader it decodes
+	// none but such, and its DescribeGroups none newer than version 1 of the consumer protocol.
 	OldSubscriptions bool
 
 	NoIdempotence string // why it has no idempotent producer; empty if it has
