@@ -124,13 +124,23 @@ func (g *groupsCampaign) open(ctx context.Context) error {
 		return err
 	}
 	if !found {
-		return createTopic(ctx, g.server.Addr(), groupsTopic, groupsPartitions)
+		if err := createTopic(ctx, g.server.Addr(), groupsTopic, groupsPartitions); err != nil {
+			return err
+		}
 	}
+	// A coordinator that has just been made may need a moment; bounds are for one that is there.
 	committed, err := g.committed(ctx)
+	for deadline := time.Now().Add(startLimit); err != nil && time.Now().Before(deadline); committed, err = g.committed(ctx) {
+		if err := pause(ctx, offsetsEvery); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
-	g.check.restore(s.Groups, committed)
+	if found {
+		g.check.restore(s.Groups, committed)
+	}
 	return nil
 }
 
