@@ -34,6 +34,7 @@ type Features struct {
 	FutureIsEnd  bool // a lookup of a time after the last record gives the end offset, not "none"
 	Xerial       bool // snappy in the framing of the Java library
 	EndsAlone    bool // ends when its only broker is away
+	ShowsControl bool // gives out the control records of transactions
 	NoAppendTime bool // shows the producer's timestamps of a topic with LogAppendTime
 
 	// OldSubscriptions: the subscriptions of its members lack the owned partitions of the version that they name, as a leader it decodes

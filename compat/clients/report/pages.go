@@ -103,7 +103,8 @@ const learned = `
   second a busy machine may never get an answer.
 - Members of kafka-go send subscriptions of version 1 without the owned partitions of that version; Java and librdkafka cannot lead a group
   with them, franz-go can. kafka-go itself leads only its like, and DescribeGroups decodes subscriptions up to version 1.
-- kafka-go takes no notice of LogAppendTime, and has neither an idempotent producer nor static members.
+- kafka-go takes no notice of LogAppendTime, and gives out the control records of transactions. It has neither an idempotent producer nor
+  static members.
 - kafka-python 3.0.12: a leader that learns of its topic's partitions after its first join must join again, and does not look at the answer
   when poll ends before it comes: the member stays without partitions and is evicted. Ask for partitions_for_topic before the first poll.
 - kafkajs 2.2.4 brings gzip only: snappy, lz4 and zstd are codecs that the program adds. It has no range assignor; the program has one.
