@@ -119,7 +119,6 @@ func (c *call) createdTopic(out *kmsg.CreateTopicsResponseTopic, res broker.Topi
 	}
 	if !validateOnly {
 		out.TopicID = res.Topic.ID
-		c.srv.metrics.topicsMade.Inc()
 	}
 	if c.version < 5 {
 		return

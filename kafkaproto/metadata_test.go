@@ -171,6 +171,9 @@ func TestMetadataCreates(t *testing.T) { // case 56
 	if n := h.node.Image().TopicCount(); n != 1 {
 		t.Errorf("%d topics, want 1", n)
 	}
+	if n := counted(t, h.srv.metrics.topicsMade); n != 1 {
+		t.Errorf("%v topics count as made because a client named them, want 1", n)
+	}
 	if got := c.ask(metadataFor(3, "old-clients-always-create")).(*kmsg.MetadataResponse).Topics[0]; got.ErrorCode != 0 {
 		t.Errorf("v3: %+v", got)
 	}

@@ -46,7 +46,7 @@ func (g *groupsCampaign) stale() []lateCommit {
 
 // commitLate sends the commits, each of which would take its group back to the beginning of a partition, and expects a refusal.
 func (g *groupsCampaign) commitLate(commits []lateCommit) error {
-	c, err := raw.Dial(g.server.Addr())
+	c, err := raw.Dial(g.addr)
 	if err != nil {
 		return err
 	}

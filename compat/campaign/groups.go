@@ -42,6 +42,7 @@ type groupsCampaign struct {
 	check  *groupChecker
 	tally  groupsTally
 	server peer.Peer
+	addr   string // of the server, the same after every start
 	fleet  *fleet
 	watch  *kgo.Client // asks for committed offsets
 
@@ -120,17 +121,28 @@ func (g *groupsCampaign) open(ctx context.Context) error {
 	if err := g.server.Start(ctx); err != nil {
 		return err
 	}
-	if g.watch, err = dial(g.server.Addr()); err != nil {
+	g.addr = g.server.Addr()
+	if g.watch, err = dial(g.addr); err != nil {
 		return err
 	}
 	if !found {
-		return createTopic(ctx, g.server.Addr(), groupsTopic, groupsPartitions)
+		if err := createTopic(ctx, g.addr, groupsTopic, groupsPartitions); err != nil {
+			return err
+		}
 	}
+	// A coordinator that has just been made may need a moment; bounds are for one that is there.
 	committed, err := g.committed(ctx)
+	for deadline := time.Now().Add(startLimit); err != nil && time.Now().Before(deadline); committed, err = g.committed(ctx) {
+		if err := pause(ctx, offsetsEvery); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
-	g.check.restore(s.Groups, committed)
+	if found {
+		g.check.restore(s.Groups, committed)
+	}
 	return nil
 }
 
@@ -138,7 +150,7 @@ func (g *groupsCampaign) open(ctx context.Context) error {
 func (g *groupsCampaign) campaign(ctx context.Context) error {
 	g.check.serverUp(time.Now())
 	g.state.Generation++
-	err := g.fleet.start(ctx, g.server.Addr(), groupsTopic, groupsPartitions, g.state.Generation, min(g.o.rate, groupsRate), groupsSize, g.log)
+	err := g.fleet.start(ctx, g.addr, groupsTopic, groupsPartitions, g.state.Generation, min(g.o.rate, groupsRate), groupsSize, g.log)
 	if err == nil {
 		err = g.startMembers()
 	}
@@ -207,7 +219,7 @@ var groupBalancers = []func() kgo.GroupBalancer{kgo.RangeBalancer, kgo.Cooperati
 func (g *groupsCampaign) join(group, place int) error {
 	g.joins++
 	o := memberOptions{
-		addr: g.server.Addr(), topic: groupsTopic, group: group, name: fmt.Sprintf("member-%d-%d-%d", group+1, place, g.joins),
+		addr: g.addr, topic: groupsTopic, group: group, name: fmt.Sprintf("member-%d-%d-%d", group+1, place, g.joins),
 		balancer: groupBalancers[group%len(groupBalancers)](),
 	}
 	if place < groupStatics {
@@ -399,7 +411,7 @@ func (g *groupsCampaign) await(ctx context.Context, what string, waiting func() 
 
 // readAll reads the log, waits until the groups have had all of it, and looks at what is committed.
 func (g *groupsCampaign) readAll(ctx context.Context) error {
-	if err := readNew(ctx, g.server.Addr(), groupsTopic, g.log); err != nil {
+	if err := readNew(ctx, g.addr, groupsTopic, g.log); err != nil {
 		return err
 	}
 	ends := g.ends()

@@ -44,6 +44,7 @@ type soak struct {
 	dir    string
 	check  *checker // of the load; all violations are noted with it
 	server peer.Peer
+	addr   string // of the server, the same after every start
 	fleet  *fleet
 	counts soakCounts
 	acks   int64
@@ -115,9 +116,9 @@ func (s *soak) open(ctx context.Context) error {
 		return err
 	}
 	s.setDown(false)
-	addr := s.server.Addr()
+	s.addr = s.server.Addr()
 	for topic, partitions := range map[string]int32{soakTopic: soakPartitions, soakTripsTopic: int32(len(soakClients))} {
-		err := createWith(ctx, addr, topic, partitions, map[string]*string{
+		err := createWith(ctx, s.addr, topic, partitions, map[string]*string{
 			"retention.bytes": kadm.StringPtr(strconv.Itoa(soakRetention)), "segment.bytes": kadm.StringPtr(strconv.Itoa(soakSegment)),
 		})
 		if err != nil {
@@ -125,7 +126,7 @@ func (s *soak) open(ctx context.Context) error {
 		}
 	}
 	fmt.Printf("%d minutes, seed %d: %d clients, loads of %d records of %d bytes a second each, in %s\n", s.o.rounds, s.o.seed, len(soakClients), soakRate, soakSize, s.dir)
-	return s.fleet.start(ctx, addr, soakTopic, soakPartitions, 1, soakRate, soakSize, s.check)
+	return s.fleet.start(ctx, s.addr, soakTopic, soakPartitions, 1, soakRate, soakSize, s.check)
 }
 
 // run starts the workers, goes through the server's lives, and ends the workers.
@@ -274,7 +275,7 @@ func (s *soak) hadRecords(client string) {
 
 // read reads the log on, and counts.
 func (s *soak) read(ctx context.Context) error {
-	return readNew(ctx, s.server.Addr(), soakTopic, s.check)
+	return readNew(ctx, s.addr, soakTopic, s.check)
 }
 
 // settleUp ends the loads and reads the rest.

@@ -84,7 +84,7 @@ func (s *soak) trips(ctx, stop context.Context, c soakClient, partition int32) e
 }
 
 func (s *soak) trip(ctx context.Context, client *driver.Client, c soakClient, partition int32, n int) error {
-	req := agent.Request{Bootstrap: s.server.Addr(), Topic: soakTripsTopic, Partition: partition, Assign: []int32{partition}, TimeoutMS: tripLimit.Milliseconds()}
+	req := agent.Request{Bootstrap: s.addr, Topic: soakTripsTopic, Partition: partition, Assign: []int32{partition}, TimeoutMS: tripLimit.Milliseconds()}
 	call := func(op string, change func(*agent.Request)) (agent.Response, error) {
 		r := req
 		r.Op = op
@@ -198,7 +198,7 @@ func (s *soak) session(ctx, stop context.Context, client *driver.Client, group s
 	callCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	end, err := client.Stream(callCtx, agent.Request{
-		Op: agent.OpMember, Bootstrap: s.server.Addr(), Topic: soakTopic,
+		Op: agent.OpMember, Bootstrap: s.addr, Topic: soakTopic,
 		Group: &agent.Group{ID: group, Assignor: agent.Range, Commit: true, SessionMS: int(groupSession.Milliseconds())},
 	}, func(e agent.Event) {
 		if e.Record != nil {
@@ -222,7 +222,7 @@ func (s *soak) session(ctx, stop context.Context, client *driver.Client, group s
 
 // topicLoop creates topics, writes to them, commits an offset for a group of their own, and deletes both again, until stop ends.
 func (s *soak) topicLoop(ctx, stop context.Context, random *rand.Rand) error {
-	cl, err := dial(s.server.Addr(), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := dial(s.addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
 	}

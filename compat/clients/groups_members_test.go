@@ -265,7 +265,7 @@ func able(number string, lacks func(driver.Features) string) []*driver.Client {
 // sideBySide runs a case for several clients, a few at a time: most of it is waiting for timeouts.
 func sideBySide(t *testing.T, number string, clients []*driver.Client, f func(t *testing.T, c *driver.Client)) {
 	t.Helper()
-	slots := make(chan struct{}, 4)
+	slots := make(chan struct{}, 6)
 	t.Run("side-by-side", func(t *testing.T) {
 		for _, c := range clients {
 			forClient(t, number, c, func(t *testing.T, c *driver.Client) {

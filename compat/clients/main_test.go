@@ -29,7 +29,7 @@ var suite struct {
 	results *report.Results
 }
 
-const startLimit = 2 * time.Minute
+const startLimit = 4 * time.Minute
 
 func TestMain(m *testing.M) {
 	driver.MaybeServe()

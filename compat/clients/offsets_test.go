@@ -190,7 +190,12 @@ func TestCase59GapsAndEmptyBatches(t *testing.T) {
 				}
 				want := [][]int64{{3, 4, 5, 6, 7, 8}, {6, 7, 8}}
 				if p == 2 {
-					want = [][]int64{slices.Clone([]int64{0, 1, 2}[max(from, 0):])}
+					all := []int64{0, 1, 2}
+					if c.Features.ShowsControl {
+						suite.results.Without("59", c.Name, "gives out the control records of transactions as records")
+						all = append(all, 3)
+					}
+					want = [][]int64{all[max(from, 0):]}
 				}
 				if !slices.ContainsFunc(want, func(w []int64) bool { return slices.Equal(got, w) }) {
 					t.Errorf("partition %d from %d: offsets %v, want one of %v", p, from, got, want)

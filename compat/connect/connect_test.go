@@ -15,7 +15,7 @@ import (
 )
 
 // waitLimit bounds one wait; two JVMs on a busy machine may take their time.
-const waitLimit = 2 * time.Minute
+const waitLimit = 3 * time.Minute
 
 // startServer starts the server under test, with its files in the test's directory.
 func startServer(t *testing.T, dir string) peer.Peer {

@@ -34,9 +34,11 @@ type Features struct {
 	FutureIsEnd  bool // a lookup of a time after the last record gives the end offset, not "none"
 	Xerial       bool // snappy in the framing of the Java library
 	EndsAlone    bool // ends when its only broker is away
+	ShowsControl bool // gives out the control records of transactions
 	NoAppendTime bool // shows the producer's timestamps of a topic with LogAppendTime
 
-	// OldSubscriptions: DescribeGroups cannot decode the subscriptions of members newer than version 1 of the consumer protocol.
+	// OldSubscriptions: the subscriptions of its members lack the owned partitions of the version that they name, as a leader it decodes
+	// none but such, and its DescribeGroups none newer than version 1 of the consumer protocol.
 	OldSubscriptions bool
 
 	NoIdempotence string // why it has no idempotent producer; empty if it has

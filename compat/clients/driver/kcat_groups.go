@@ -61,7 +61,7 @@ func (kcat) Member(ctx context.Context, req agent.Request, emit func(agent.Event
 	ended := make(chan error, 1)
 	go func() {
 		err := cmd.Wait()
-		told.CloseWithError(io.EOF)
+		_ = told.CloseWithError(io.EOF) // never fails
 		ended <- err
 	}()
 	r := bufio.NewReader(out)
@@ -69,7 +69,7 @@ func (kcat) Member(ctx context.Context, req agent.Request, emit func(agent.Event
 	for failed == nil {
 		failed = groupStep(r, owner, stopping)
 	}
-	out.CloseWithError(failed)
+	_ = out.CloseWithError(failed) // never fails
 	err := <-ended
 	if ctx.Err() != nil {
 		return nil // how it ended is not what was asked: it was told to

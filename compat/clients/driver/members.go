@@ -122,7 +122,7 @@ func Sarama(ctx context.Context) (*Client, error) {
 // KafkaGo starts the agent over kafka-go.
 func KafkaGo(ctx context.Context) (*Client, error) {
 	return program(ctx, "kafka-go", Features{
-		Xerial: true, EmptyIsNull: true, NoAppendTime: true, OldSubscriptions: true,
+		Xerial: true, EmptyIsNull: true, ShowsControl: true, NoAppendTime: true, OldSubscriptions: true,
 		NoIdempotence: "no idempotent producer", NoStatic: noStatic, NoCooperative: noCooperative,
 	})
 }

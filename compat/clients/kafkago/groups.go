@@ -110,8 +110,7 @@ func (library) Admin(ctx context.Context, req agent.Request) (res agent.Response
 		}
 		err = listed.Error
 	case agent.OpDescribe:
-		// The library decodes the subscriptions of members and fails at those of newer versions, such as franz-go's.
-		err = agent.ErrUnsupported
+		res.Groups, err = describe(ctx, cl, req.Group.ID)
 	case agent.OpDeleteGroup:
 		var deleted *kafka.DeleteGroupsResponse
 		if deleted, err = cl.DeleteGroups(ctx, &kafka.DeleteGroupsRequest{GroupIDs: []string{req.Group.ID}}); err == nil {
@@ -125,6 +124,25 @@ func (library) Admin(ctx context.Context, req agent.Request) (res agent.Response
 		err = agent.ErrUnsupported
 	}
 	return res, coded(err)
+}
+
+// describe asks for one group. The library decodes its members' subscriptions and fails at those newer than version 1, such as
+// franz-go's.
+func describe(ctx context.Context, cl *kafka.Client, id string) ([]agent.GroupInfo, error) {
+	described, err := cl.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{id}})
+	if err != nil {
+		return nil, err
+	}
+	var groups []agent.GroupInfo
+	for _, g := range described.Groups {
+		info := agent.GroupInfo{ID: g.GroupID, State: g.GroupState}
+		for _, m := range g.Members {
+			info.Members = append(info.Members, m.ClientID)
+		}
+		groups = append(groups, info)
+		err = errors.Join(err, g.Error)
+	}
+	return groups, err
 }
 
 func configs(ctx context.Context, cl *kafka.Client, req agent.Request) (map[string]string, error) {

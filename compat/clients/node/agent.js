@@ -266,6 +266,7 @@ const streams = {
       owned = []
     }
     consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      if (leaving) return
       revoke()
       owned = payload.memberAssignment[req.topic] || []
       event({ owned: { assigned: owned } })

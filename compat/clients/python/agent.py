@@ -46,18 +46,25 @@ class Owner:
     def __init__(self, emit):
         self.emit = emit
         self.owned = set()
+        self.ended = False
 
     def assigned(self, partitions):
+        if self.ended:
+            return
         self.owned |= set(partitions)
         self.emit({"at": time.time_ns() // 1000, "owned": {"assigned": sorted(partitions)}})
 
     def revoked(self, partitions):
+        if self.ended:
+            return
         self.owned -= set(partitions)
         self.emit({"at": time.time_ns() // 1000, "owned": {"revoked": sorted(partitions)}})
 
-    def revoked_all(self):
+    def end(self):
+        """The member is about to leave: what it owned is given up, and what the library says of a rebalance meanwhile counts no more."""
         if self.owned:
             self.revoked(list(self.owned))
+        self.ended = True
 
     def record(self, r):
         self.emit({"at": time.time_ns() // 1000, "record": r})

@@ -38,11 +38,10 @@ def check(code):
 class Listener(ConsumerRebalanceListener):
     def __init__(self, owner):
         self.owner = owner
-        self.ended = False
 
     async def on_partitions_revoked(self, revoked):
         # It is called before the first assignment too, with nothing.
-        if revoked and not self.ended:
+        if revoked:
             self.owner.revoked([tp.partition for tp in revoked])
 
     async def on_partitions_assigned(self, assigned):
@@ -165,8 +164,7 @@ class Library:
 
         async def work():
             consumer, owner = AIOKafkaConsumer(**config(req, **c)), Owner(emit)
-            listener = Listener(owner)
-            consumer.subscribe([req["topic"]], listener=listener)
+            consumer.subscribe([req["topic"]], listener=Listener(owner))
             await consumer.start()
             try:
                 while not stop.is_set():
@@ -180,8 +178,7 @@ class Library:
                         except CommitFailedError:
                             pass  # a commit that a rebalance overtook is the next owner's to make again
             finally:
-                owner.revoked_all()
-                listener.ended = True
+                owner.end()
                 await consumer.stop()
         asyncio.run(work())
 

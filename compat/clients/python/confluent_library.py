@@ -156,7 +156,7 @@ class Library:
             defaults["heartbeat_interval_ms"] = g["session_ms"] // 10
         c = ck.Consumer(config(req, **defaults))
         owner = Owner(emit)
-        revoked = lambda _, ps: stop.is_set() or owner.revoked([p.partition for p in ps])
+        revoked = lambda _, ps: owner.revoked([p.partition for p in ps])
         c.subscribe([req["topic"]], on_assign=lambda _, ps: owner.assigned([p.partition for p in ps]), on_revoke=revoked, on_lost=revoked)
         try:
             while not stop.is_set():
@@ -177,8 +177,7 @@ class Library:
                                                     ck.KafkaError.REBALANCE_IN_PROGRESS, ck.KafkaError._STATE):
                             raise
         finally:
-            stop.set()
-            owner.revoked_all()
+            owner.end()
             c.close()
 
     def admin(self, req):

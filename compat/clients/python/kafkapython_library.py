@@ -38,11 +38,9 @@ def node(m):
 class Listener(ConsumerRebalanceListener):
     def __init__(self, owner):
         self.owner = owner
-        self.ended = False
 
     def on_partitions_revoked(self, revoked):
-        if not self.ended:
-            self.owner.revoked([tp.partition for tp in revoked])
+        self.owner.revoked([tp.partition for tp in revoked])
 
     def on_partitions_assigned(self, assigned):
         self.owner.assigned([tp.partition for tp in assigned])
@@ -160,8 +158,7 @@ class Library:
         if g.get("session_ms"):
             c["session_timeout_ms"], c["heartbeat_interval_ms"] = g["session_ms"], g["session_ms"] // 10
         consumer, owner = KafkaConsumer(**config(req, **c)), Owner(emit)
-        listener = Listener(owner)
-        consumer.subscribe([req["topic"]], listener=listener)
+        consumer.subscribe([req["topic"]], listener=Listener(owner))
         # The topic must be known before the first join: a leader that learns of it later joins anew, and if that poll ends before the
         # answer comes, the library never looks at it (need_rejoin compares the metadata of the assignment, which the join has renewed).
         # The member then stays without partitions and without heartbeats.
@@ -178,8 +175,7 @@ class Library:
                     except (CommitFailedError, RebalanceInProgressError):
                         pass  # a commit that a rebalance overtook is the next owner's to make again
         finally:
-            owner.revoked_all()
-            listener.ended = True
+            owner.end()
             consumer.close()
 
     def admin(self, req):

@@ -101,8 +101,10 @@ const learned = `
   never read. A program that requires a newer one (here v4.1.33) reads them.
 - kafka-go takes a reader's MaxWait as the deadline of the whole answer and lets the broker wait for that less a second. With less than a
   second a busy machine may never get an answer.
-- kafka-go decodes the subscriptions of group members up to version 1: DescribeGroups fails for groups of newer clients. It takes no notice
-  of LogAppendTime, and has neither an idempotent producer nor static members.
+- Members of kafka-go send subscriptions of version 1 without the owned partitions of that version; Java and librdkafka cannot lead a group
+  with them, franz-go can. kafka-go itself leads only its like, and DescribeGroups decodes subscriptions up to version 1.
+- kafka-go takes no notice of LogAppendTime, and gives out the control records of transactions. It has neither an idempotent producer nor
+  static members.
 - kafka-python 3.0.12: a leader that learns of its topic's partitions after its first join must join again, and does not look at the answer
   when poll ends before it comes: the member stays without partitions and is evicted. Ask for partitions_for_topic before the first poll.
 - kafkajs 2.2.4 brings gzip only: snappy, lz4 and zstd are codecs that the program adds. It has no range assignor; the program has one.
@@ -173,8 +175,12 @@ func Table(all []*Results) string {
 			if _, ok := first.Cases[n][c]; ok {
 				ran = append(ran, n)
 			}
-			if why := first.Lacking[n][c]; why != "" {
-				lacking = append(lacking, fmt.Sprintf("%s: %s", n, why))
+			// What only one server asks of a client (Kafka has transactions) is lacking all the same.
+			for _, r := range all {
+				if why := r.Lacking[n][c]; why != "" {
+					lacking = append(lacking, fmt.Sprintf("%s: %s", n, why))
+					break
+				}
 			}
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |", c, first.Versions[c], strings.Join(ran, ", "))

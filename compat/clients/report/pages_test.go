@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -51,6 +52,34 @@ func TestDocuments(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("docs/%s is not what the results say: make generate was not run", name)
 		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	earlier, later := New(peer.Felix), New(peer.Felix)
+	earlier.Note("8", "one", true)
+	earlier.Note("15", "one", false)
+	earlier.Note("gone", "one", true)
+	earlier.Without("15", "one", "no admin client")
+	earlier.Without("65", "one", "no static members")
+	earlier.Read("one", "one")
+	later.Date = "2026-01-02"
+	later.Note("15", "one", true)
+	for range 2 {
+		later.Read("two", "one")
+	}
+	earlier.take(later)
+	want := New(peer.Felix)
+	want.Date = "2026-01-02"
+	want.Note("8", "one", true)
+	want.Note("15", "one", true)
+	want.Without("65", "one", "no static members")
+	want.Read("one", "one")
+	for range 2 {
+		want.Read("two", "one")
+	}
+	if !reflect.DeepEqual(earlier, want) {
+		t.Errorf("merged to %+v, want %+v", earlier, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,8 +74,16 @@ func (r *Results) Read(writer, reader string) {
 // directory is where the results are kept between runs.
 func directory() string { return filepath.Join(peer.ModuleDir(), "clients", "results") }
 
-// Save keeps the results as those of the peer.
+// Save keeps the results as those of the peer. A run of some tests replaces the outcomes of their cases only.
 func (r *Results) Save() error {
+	kept, err := load(r.Peer)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err == nil {
+		kept.take(r)
+		r = kept
+	}
 	b, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -82,19 +91,37 @@ func (r *Results) Save() error {
 	return errors.Join(os.MkdirAll(directory(), 0o755), os.WriteFile(filepath.Join(directory(), string(r.Peer)+".json"), append(b, '\n'), 0o644))
 }
 
+// take puts the outcomes of a later run in the place of those of an earlier one. Cases that are no more are dropped.
+func (r *Results) take(later *Results) {
+	r.Date, r.Versions = later.Date, later.Versions
+	for number, outcomes := range later.Cases {
+		r.Cases[number] = outcomes
+		delete(r.Lacking, number)
+	}
+	maps.Copy(r.Lacking, later.Lacking)
+	maps.Copy(r.Matrix, later.Matrix)
+	maps.DeleteFunc(r.Cases, func(number string, _ map[string]bool) bool { return titles[number] == "" })
+	maps.DeleteFunc(r.Lacking, func(number string, _ map[string]string) bool { return titles[number] == "" })
+}
+
 // Load returns the kept results of Felix and of Apache Kafka.
 func Load() ([]*Results, error) {
 	var all []*Results
 	for _, kind := range []peer.Kind{peer.Felix, peer.Kafka} {
-		b, err := os.ReadFile(filepath.Join(directory(), string(kind)+".json"))
+		one, err := load(kind)
 		if err != nil {
-			return nil, err
-		}
-		one := New(kind)
-		if err := json.Unmarshal(b, one); err != nil {
 			return nil, err
 		}
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+func load(kind peer.Kind) (*Results, error) {
+	b, err := os.ReadFile(filepath.Join(directory(), string(kind)+".json"))
+	if err != nil {
+		return nil, err
+	}
+	one := New(kind)
+	return one, json.Unmarshal(b, one)
 }

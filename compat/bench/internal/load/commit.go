@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// commitTimeout bounds one request of Commit.
-	commitTimeout = 30 * time.Second
+	// commitTimeout bounds one request of Commit, and what is behind at the end of a part: a cold server may take long to catch up.
+	commitTimeout = 3 * time.Minute
 	// beatEvery is how many commits of all groups there are to a heartbeat: a member that commits each second sends one every three, as
 	// clients do by default.
 	beatEvery = 3
@@ -230,7 +230,7 @@ func refusal(resp kmsg.Response) error {
 
 // drain waits until everything sent is answered.
 func (c *commits) drain(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*commitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
