@@ -1,6 +1,7 @@
 package native
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"syscall"
@@ -155,23 +156,24 @@ func TestSlowReader(t *testing.T) {
 }
 
 // TestLag stops a client's process until the server's queue for it overflows. On a durable stream the server ends the subscription with
-// the offset to resume from; the client subscribes again after the last event that it gave out, and nothing is lost.
+// the offset to resume from; the client connects anew, subscribes after the last event that it was given, and nothing is lost.
 func TestLag(t *testing.T) {
-	s := newServer(t, "FELIX_SUBSCRIBER_QUEUE_CAPACITY=16", "FELIX_MAX_IDLE_TIMEOUT_MS=30000")
+	r, s := newRelay(t, "FELIX_SUBSCRIBER_QUEUE_CAPACITY=16")
 	for _, surface := range []string{"sync", "async"} {
 		t.Run(surface, func(t *testing.T) {
-			a := newAgent(t, surface)
-			s.connect(t, a, "c")
+			a := newAgent(t, surface, initialMTU, "FELIX_MAX_IDLE_TIMEOUT_MS=30000")
+			a.call(t, "connect", r.connection(s, "c"))
 			stream := s.durable(t, 1)
 			a.call(t, "subscribe", request{"client": "c", "subscription": "s", "stream": stream})
 			first := []byte("first")
 			a.call(t, "publish", request{"client": "c", "stream": stream, "payloads": [][]byte{first}})
 			wantEvents(t, a.call(t, "next", request{"subscription": "s", "count": 1, "timeout": 10}).Events, 0, first)
 
+			_, place := r.since(0)
 			dropped := s.metric(t, "felix_sub_queue_dropped_total")
 			a.signal(t, syscall.SIGSTOP)
 			var want [][]byte
-			// More than what the network, the connection's windows and the queue hold.
+			// More than what the network, the connections' windows and the queue hold.
 			for i := 0; i < 400 && s.metric(t, "felix_sub_queue_dropped_total") == dropped; i++ {
 				values := payloads(strconv.Itoa(i)+string(slices.Repeat([]byte("."), 64<<10)), 4)
 				s.produce(t, stream, 0, values...)
@@ -184,6 +186,20 @@ func TestLag(t *testing.T) {
 			}
 			got := a.call(t, "next", request{"subscription": "s", "count": len(want), "timeout": 40}).Events
 			wantEvents(t, got, 1, want...)
+
+			seen, _ := r.since(place)
+			told := slices.IndexFunc(seen, func(x sighting) bool { return x.kind == "subscription_lagged" })
+			again := slices.IndexFunc(seen, func(x sighting) bool { return x.kind == "subscribe" })
+			if told < 0 || again < told {
+				t.Fatalf("saw %v, want subscription_lagged and then subscribe", seen)
+			}
+			if seen[again].conn == seen[told].conn {
+				t.Error("the client subscribed again on the connection that it had")
+			}
+			start, _ := seen[again].fields["start"].(map[string]any)
+			if got, want := fmt.Sprint(start["offset"]), fmt.Sprint(seen[told].fields["resume_from"]); got != want {
+				t.Errorf("resumed at %s, want %s", got, want)
+			}
 		})
 	}
 }
