@@ -149,9 +149,12 @@ func (p *stub) answer(c *quic.Conn, flags uint16, payload []byte) (reply []byte,
 	return jsonFrame(replyTo(c, p.accepts, last, payload)), true
 }
 
-// replyTo is the answer to a message.
+// replyTo is the answer to a message, nil for none.
 func replyTo(c *quic.Conn, accepts, last map[string]any, payload []byte) map[string]any {
 	kind, fields, _ := message(payload)
+	if kind == "publish_width" {
+		return nil
+	}
 	reply := map[string]any{"request_id": fields["request_id"]}
 	switch kind {
 	case "auth":
@@ -208,6 +211,9 @@ func ackFrame(id []byte, code uint16) []byte {
 }
 
 func jsonFrame(fields map[string]any) []byte {
+	if fields == nil {
+		return nil
+	}
 	b, err := json.Marshal(fields)
 	if err != nil {
 		return nil
