@@ -120,8 +120,8 @@ bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmark
 	cd compat/bench && $(GO) run . $(ARGS)
 
 .PHONY: campaign
-campaign: build ## A long, resumable campaign: make campaign KIND=kill|disk|hostile|fuzz N=200 SEED=1; fuzz: N minutes a target.
-	$(if $(filter hostile fuzz,$(KIND)),,compat/install.sh)
+campaign: build ## A long, resumable campaign: make campaign KIND=kill|disk|hostile|native|fuzz N=200 SEED=1; native: N minutes; fuzz: N minutes a target.
+	$(if $(filter hostile native fuzz,$(KIND)),,compat/install.sh)
 	cd compat && $(GO) run ./campaign -kind '$(KIND)' -n '$(N)' -seed '$(SEED)' $(ARGS)
 
 .PHONY: cover

@@ -55,8 +55,8 @@ const (
 
 func main() {
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; fuzz: minutes a target")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, native or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; native: minutes; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -83,10 +83,10 @@ func main() {
 func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile, "fuzz": runFuzz}
+	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile, "native": runNative, "fuzz": runFuzz}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, native or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
 		return exitUsage
 	}
 	started := time.Now()
