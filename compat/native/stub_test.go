@@ -54,7 +54,7 @@ func newStub(t *testing.T, features, high uint32) *stub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx := t.Context() // over before the cleanup
 	p.wg.Go(func() {
 		for {
 			c, err := ln.Accept(ctx)
@@ -65,7 +65,6 @@ func newStub(t *testing.T, features, high uint32) *stub {
 		}
 	})
 	t.Cleanup(func() {
-		cancel()
 		if err := errors.Join(ln.Close(), transport.Close(), udp.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("close the stub: %v", err)
 		}
