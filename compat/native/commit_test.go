@@ -59,3 +59,21 @@ func TestCommitOnEphemeral(t *testing.T) {
 	f := suite.sync.refused(t, "commit", request{"client": "dev", "stream": stream, "key": []byte("k"), "event": []byte("e")})
 	wantFailure(t, f, "FelixError", "invalid_request", "fatal")
 }
+
+// TestCommitRights commits with the right to publish alone, and reads the state with the right to subscribe alone.
+func TestCommitRights(t *testing.T) {
+	stream := suite.server.durable(t, 1)
+	for name, right := range map[string]string{"writer": "stream.publish", "reader": "stream.subscribe"} {
+		c := suite.server.connection(name)
+		c["token"] = suite.server.mint(t, right+":stream:default/default/"+stream)
+		suite.sync.call(t, "connect", c)
+	}
+	key := []byte("k")
+	commit := request{"client": "writer", "stream": stream, "key": key, "event": []byte("e"), "puts": map[string][]byte{"n": []byte("v")}}
+	suite.sync.call(t, "commit", commit)
+	if v := suite.sync.call(t, "state_get", request{"client": "reader", "stream": stream, "key": key, "name": "n"}); string(v.Value) != "v" {
+		t.Errorf("state %q, want v", v.Value)
+	}
+	f := suite.sync.refused(t, "state_get", request{"client": "writer", "stream": stream, "key": key, "name": "n"})
+	wantFailure(t, f, "AuthError", "forbidden", "fatal")
+}

@@ -86,10 +86,9 @@ func newRelay(t *testing.T, env ...string) (*relay, *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx := t.Context() // over before the cleanup
 	r.wg.Go(func() { r.accept(ctx, ln) })
 	t.Cleanup(func() {
-		cancel()
 		if err := errors.Join(ln.Close(), transport.Close(), udp.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("close the relay: %v", err)
 		}

@@ -2,6 +2,7 @@ package native
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,8 +25,10 @@ func TestRestart(t *testing.T) {
 				for _, sub := range []string{"read", "unread"} {
 					a.call(t, "subscribe", request{"client": "c", "subscription": sub, "stream": stream, "start": "earliest"})
 				}
+				a.call(t, "subscribe_sharded", request{"client": "c", "subscription": "sharded", "stream": stream, "start": "earliest"})
 				wantOffsets(t, a.call(t, "publish", request{"client": "c", "stream": stream, "payloads": all[:4]}).Offsets, 0, 4)
 				wantEvents(t, a.call(t, "next", request{"subscription": "read", "count": 4, "timeout": 10}).Events, 0, all[:4]...)
+				wantEvents(t, a.call(t, "next_sharded", request{"subscription": "sharded", "count": 4, "timeout": 10}).Events, 0, all[:4]...)
 
 				if err := c.end(); err != nil {
 					t.Fatal(err)
@@ -39,6 +42,12 @@ func TestRestart(t *testing.T) {
 					}
 				}
 				wantEvents(t, a.call(t, "next", request{"subscription": "read", "count": 4, "timeout": 30}).Events, 4, all[4:8]...)
+
+				sharded := a.call(t, "next_sharded", request{"subscription": "sharded", "count": 4, "timeout": 30})
+				wantEvents(t, sharded.Events, 4, all[4:8]...)
+				if !slices.Equal(sharded.Notices, []string{"ShardLost", "ShardRecovered"}) {
+					t.Errorf("notices of the sharded subscription %q, want that its shard was lost and recovered", sharded.Notices)
+				}
 
 				// The first publishes may meet the lost connection, and then are refused or of unknown outcome.
 				offset := publishAgain(t, a, request{"client": "c", "stream": stream, "payloads": all[8:9]})

@@ -25,6 +25,7 @@ type stub struct {
 	mu   sync.Mutex
 	code uint16         // guarded by mu: of failed acks; 0: publishes succeed
 	last map[string]any // guarded by mu: the last frame of event streams; nil: they stay open
+	ends bool           // guarded by mu: publishes without an ack are answered with an error and the stream's end
 	wg   sync.WaitGroup
 }
 
@@ -53,7 +54,7 @@ func newStub(t *testing.T, features, high uint32) *stub {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx := t.Context() // over before the cleanup
 	p.wg.Go(func() {
 		for {
 			c, err := ln.Accept(ctx)
@@ -64,7 +65,6 @@ func newStub(t *testing.T, features, high uint32) *stub {
 		}
 	})
 	t.Cleanup(func() {
-		cancel()
 		if err := errors.Join(ln.Close(), transport.Close(), udp.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("close the stub: %v", err)
 		}
@@ -92,6 +92,13 @@ func (p *stub) end(last map[string]any) {
 	p.last = last
 }
 
+// endStreams has publishes without an ack end their stream from now on.
+func (p *stub) endStreams() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends = true
+}
+
 func (p *stub) serve(ctx context.Context, c *quic.Conn) {
 	defer func() { _ = c.CloseWithError(0, "") }()
 	for n := 1; ; n++ {
@@ -117,28 +124,40 @@ func (p *stub) stream(c *quic.Conn, s *quic.Stream, t tap) {
 		}
 		t.pass(head)
 		t.pass(payload)
-		if _, err := s.Write(p.answer(c, binary.BigEndian.Uint16(head[6:]), payload)); err != nil {
+		reply, more := p.answer(c, binary.BigEndian.Uint16(head[6:]), payload)
+		if _, err := s.Write(reply); err != nil || !more {
+			s.CancelRead(0)
 			return
 		}
 	}
 }
 
-// answer is the frame that answers another, nil for none.
-func (p *stub) answer(c *quic.Conn, flags uint16, payload []byte) []byte {
+// answer is the frame that answers another, nil for none, and whether the stream goes on.
+func (p *stub) answer(c *quic.Conn, flags uint16, payload []byte) (reply []byte, more bool) {
 	p.mu.Lock()
-	code, last := p.code, p.last
+	code, last, ends := p.code, p.last, p.ends
 	p.mu.Unlock()
-	if flags&0x0008 != 0 {
-		return ackFrame(payload[:8], code)
+	switch {
+	case flags&0x0008 != 0:
+		return ackFrame(payload[:8], code), true
+	case flags != 0 && ends:
+		return jsonFrame(map[string]any{"type": "error", "message": "as told", "code": "invalid_request", "retry": "fatal"}), false
+	case flags != 0:
+		return nil, true
 	}
-	if flags != 0 {
+	return jsonFrame(replyTo(c, p.accepts, last, payload)), true
+}
+
+// replyTo is the answer to a message, nil for none.
+func replyTo(c *quic.Conn, accepts, last map[string]any, payload []byte) map[string]any {
+	kind, fields, _ := message(payload)
+	if kind == "publish_width" {
 		return nil
 	}
-	kind, fields, _ := message(payload)
 	reply := map[string]any{"request_id": fields["request_id"]}
 	switch kind {
 	case "auth":
-		reply = p.accepts
+		return accepts
 	case "topology":
 		reply["type"], reply["brokers"] = "topology_view", []any{}
 		delete(reply, "request_id")
@@ -148,13 +167,18 @@ func (p *stub) answer(c *quic.Conn, flags uint16, payload []byte) []byte {
 		reply["type"], reply["owners"] = "shard_owners_view", []any{map[string]any{"shard": 0, "generation": 0}}
 	case "subscribe":
 		if err := events(c, last); err != nil {
-			return nil
+			return map[string]any{"type": "error", "message": err.Error()}
 		}
-		reply = map[string]any{"type": "subscribed", "subscription_id": 1, "start_offset": 0, "live_offset": 0}
+		return map[string]any{"type": "subscribed", "subscription_id": 1, "start_offset": 0, "live_offset": 0}
+	case "group_poll":
+		reply["type"] = "group_records"
+		reply["records"] = []any{map[string]any{"offset": 5, "payload": "eA==", "attempts": 2}}
+	case "group_nack":
+		reply["type"] = "cache_ok"
 	default:
-		reply = map[string]any{"type": "error", "message": "the stub knows no " + kind, "code": "internal", "retry": "fatal"}
+		return map[string]any{"type": "error", "message": "the stub knows no " + kind, "code": "internal", "retry": "fatal"}
 	}
-	return jsonFrame(reply)
+	return reply
 }
 
 // events opens an event stream, with its last frame if there is one.
@@ -186,6 +210,9 @@ func ackFrame(id []byte, code uint16) []byte {
 }
 
 func jsonFrame(fields map[string]any) []byte {
+	if fields == nil {
+		return nil
+	}
 	b, err := json.Marshal(fields)
 	if err != nil {
 		return nil

@@ -52,6 +52,8 @@ const (
 	clientFeatures     = "4218945535" // 0xFB77FFFF
 	clientFeaturesHigh = "15"
 	sessions           = 8 + 32 + 1 // publish streams, cache streams, and one for what follows
+
+	allFeatures = 0x7FFF_FFFF // the first word, without the marker of a second one
 )
 
 // TestSession looks at what the client says when it connects: names and numbers of its first messages.
@@ -176,22 +178,62 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
-	// Putting into a cache is asked for without any feature; a time to live of zero goes out as zero, and none as null.
-	for name, want := range map[string]string{"cache_put": "<nil>", "cache_put_ttl": "0"} {
+	// Putting into a cache is asked for without any feature. Times to live are whole milliseconds, cut off: below one they are zero.
+	for _, c := range []struct {
+		ttl  any
+		want string
+	}{{nil, "<nil>"}, {0.0, "0"}, {0.0009, "0"}, {0.0019, "1"}, {0.5, "500"}} {
 		_, place := r.since(0)
-		a.refused(t, "unserved", request{"client": "c", "stream": stream, "name": name})
+		a.refused(t, "unserved", request{"client": "c", "stream": stream, "name": "cache_put", "ttl": c.ttl})
 		seen, _ := r.since(place)
 		i := slices.IndexFunc(seen, func(x sighting) bool { return x.kind == "cache_put" })
-		if i < 0 || fmt.Sprint(seen[i].fields["ttl_ms"]) != want {
-			t.Errorf("%s: %v, want a cache_put with ttl_ms %s", name, seen, want)
+		if i < 0 || fmt.Sprint(seen[i].fields["ttl_ms"]) != c.want {
+			t.Errorf("ttl %v: %v, want a cache_put with ttl_ms %s", c.ttl, seen, c.want)
 		}
 	}
+}
+
+// TestGroupKeys looks at the requests of queue groups, which the client sends to servers that advertise them.
+func TestGroupKeys(t *testing.T) {
+	p := newStub(t, allFeatures, 0)
+	a := newAgent(t, "sync", initialMTU)
+	a.call(t, "connect", p.connection("c"))
+	a.call(t, "nack", request{"client": "c", "stream": "s"})
+	seen, _ := p.since(0)
+	for kind, want := range map[string][]string{
+		"group_poll": {
+			"type", "tenant_id", "namespace", "stream", "shard", "group", "max_records", "wait_ms", "request_id", "consumer", "reclaim",
+		},
+		"group_nack": {"type", "tenant_id", "namespace", "stream", "shard", "group", "offset", "request_id", "attempts"},
+	} {
+		i := slices.IndexFunc(seen, func(x sighting) bool { return x.kind == kind })
+		if i < 0 || !slices.Equal(seen[i].keys, want) {
+			t.Errorf("%s: %v with the keys %q, want %q", kind, seen[i], seen[i].keys, want)
+		}
+	}
+}
+
+// TestEndAfterUnacknowledged answers a publish that asks for no answer with an error and the end of the stream: the client's next publish
+// goes through.
+func TestEndAfterUnacknowledged(t *testing.T) {
+	p := newStub(t, allFeatures, 0)
+	a := newAgent(t, "sync", initialMTU)
+	a.call(t, "connect", p.connection("c"))
+	p.endStreams()
+	a.call(t, "publish", request{"client": "c", "stream": "s", "payloads": payloads("x", 1), "ack": "none"})
+	eventually(t, callLimit, "a publish goes through", func() bool {
+		_, err := a.try(t.Context(), request{"op": "publish", "client": "c", "stream": "s", "payloads": payloads("y", 1)})
+		if err != nil {
+			t.Logf("after the end of its stream: %v", err)
+		}
+		return err == nil
+	})
 }
 
 // TestErrorNumbers has publishes fail with each number that an answer can carry, one more than the client knows: the code that the client
 // gives to its caller, and its class.
 func TestErrorNumbers(t *testing.T) {
-	p := newStub(t, 0xF77FFFFF, 0)
+	p := newStub(t, allFeatures, 0)
 	a := newAgent(t, "sync", initialMTU)
 	a.call(t, "connect", p.connection("c"))
 	for i, want := range []string{
@@ -214,7 +256,7 @@ func TestSecondWord(t *testing.T) {
 	a := newAgent(t, "sync", initialMTU)
 	for _, bit := range []uint32{0x1, 0x2, 0x4, 0x8, 0x10} {
 		t.Run(fmt.Sprintf("%#x", bit), func(t *testing.T) {
-			p := newStub(t, 0x777FFFFF|extended, bit)
+			p := newStub(t, allFeatures|extended, bit)
 			name := t.Name()
 			a.call(t, "connect", p.connection(name))
 			a.call(t, "publish", request{"client": name, "stream": "s", "payloads": payloads("x", 1)})
@@ -222,15 +264,13 @@ func TestSecondWord(t *testing.T) {
 			_, err := a.try(t.Context(), request{"op": "publish", "client": name, "stream": "s", "payloads": payloads("x", 1), "key": []byte("k")})
 			seen, _ := p.since(place)
 			got := requests(seen)
+			want := []string{"stream_shards", "publish 0x0049"} // what it sends without the bit
 			if bit == 0x4 {
-				// The client says how many shards it takes the stream to have, and goes on without an answer; the stub gave one.
-				if len(got) < 2 || got[0] != "publish_width" || got[1] != "publish 0x0049" || err == nil {
-					t.Errorf("sent %q (%v), want publish_width and the publish", got, err)
-				}
-				return
+				// It says how many shards it takes the stream to have, and goes on without an answer.
+				want = []string{"publish_width", "publish 0x0049"}
 			}
-			if err != nil || !slices.Equal(got, []string{"stream_shards", "publish 0x0049"}) {
-				t.Errorf("sent %q (%v), want what it sends without the bit", got, err)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("sent %q (%v), want %q", got, err, want)
 			}
 		})
 	}
@@ -238,7 +278,7 @@ func TestSecondWord(t *testing.T) {
 
 // TestStreamDeleted ends event streams with the message that the client takes for the deletion of the stream, whatever was advertised.
 func TestStreamDeleted(t *testing.T) {
-	p := newStub(t, 0x777FFFFF, 0)
+	p := newStub(t, allFeatures, 0)
 	p.end(map[string]any{"type": "stream_deleted", "subscription_id": 1})
 	a := newAgent(t, "sync", initialMTU)
 	a.call(t, "connect", p.connection("c"))

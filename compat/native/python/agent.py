@@ -86,7 +86,7 @@ class Agent:
         return {"version": getattr(felix, "__version__", "?")}
 
     def op_connect(self, req):
-        options = {k: req[k] for k in ("token", "ca_file", "server_name", "offer_alpn") if req.get(k) is not None}
+        options = {k: req[k] for k in ("token", "ca_file", "server_name", "offer_alpn") if req.get(k)}
         self.clients[req["client"]] = self.surface.connect(req["addrs"], tenant_id=req.get("tenant") or "default", **options)
         return {}
 
@@ -198,8 +198,7 @@ class Agent:
         """Calls something that the server may not serve."""
         client, (tenant, namespace, name) = self.clients[req["client"]], scope(req)
         calls = {
-            "cache_put": (client.cache_put, (tenant, namespace, name, "k", b"v"), {}),
-            "cache_put_ttl": (client.cache_put, (tenant, namespace, name, "k", b"v"), {"ttl": 0.0}),
+            "cache_put": (client.cache_put, (tenant, namespace, name, "k", b"v"), {"ttl": req.get("ttl")}),
             "cache_get": (client.cache_get, (tenant, namespace, name, "k"), {}),
             "cache_delete": (client.cache_delete, (tenant, namespace, name, "k"), {}),
             "counter_add": (client.counter_add, (tenant, namespace, name, "k", 1), {}),
@@ -208,6 +207,13 @@ class Agent:
         }
         function, args, options = calls[req["name"]]
         self.surface.call(function, *args, **options)
+        return {}
+
+    def op_nack(self, req):
+        """Polls a queue group for one record and gives it back."""
+        client, where = self.clients[req["client"]], (*scope(req), 0, "group")
+        records = self.surface.call(client.group_poll, *where, max_records=1, wait=0.1, consumer="member", reclaim=True)
+        self.surface.call(client.group_nack, *where, records[0])
         return {}
 
     def answer(self, req):
