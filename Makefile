@@ -121,13 +121,8 @@ bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmark
 	cd compat/bench && $(GO) run . $(ARGS)
 
 .PHONY: campaign
-<<<<<<< HEAD
-campaign: build ## A campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|fuzz N=200 SEED=1; soak, fuzz: N minutes.
-	$(if $(filter hostile fuzz,$(KIND)),,compat/install.sh)
-=======
-campaign: build ## A long, resumable campaign: make campaign KIND=kill|disk|hostile|native|fuzz N=200 SEED=1; native: N minutes; fuzz: N minutes a target.
+campaign: build ## A campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|native|fuzz N=200 SEED=1; soak, native, fuzz: N minutes.
 	$(if $(filter hostile native fuzz,$(KIND)),,compat/install.sh)
->>>>>>> 89fbeb8292f84ca6cde5381ed096b0e80d39a3d4
 	cd compat && $(GO) run ./campaign -kind '$(KIND)' -n '$(N)' -seed '$(SEED)' $(ARGS)
 
 .PHONY: cover

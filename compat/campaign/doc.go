@@ -19,7 +19,6 @@
 // valid ones and 1 ms (medians over the rounds); none of its records may fail or be lost; the server's peak of resident memory stays
 // within its budget and the floor that docs/configuration.md gives. Latencies mean something only on a machine that does nothing else.
 //
-<<<<<<< HEAD
 // streams: a Kafka Streams word count runs while lines are written. Every round it is disturbed once: the application is closed or killed,
 // sometimes with its state lost, a second instance comes and goes, the server is killed or restarted. When all is processed and committed
 // no word may be counted too rarely, none again that was settled before the round, and none again at all when nothing was killed. Every
@@ -48,7 +47,7 @@
 // later life's last third with the first life's: at most 1.15 times it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1
 // times and 25. Both thirds must have had at least half of the load, and each client's members records in each life. The load's records
 // must be there once and in order, and a client may fail only when the server was down, or back for less than 20 s.
-=======
+//
 // native: N minutes (6 at least say something) of native clients, written here over quic-go, in lives of about three minutes, at least three;
 // between two lives the server is stopped twice and killed twice with all clients at work. Seven publishers write numbered records to two
 // durable streams, of one shard and of four: single ones, batches, keyed ones, and idempotent ones that send again what was not answered,
@@ -61,7 +60,6 @@
 // be what the server counts as dropped. Of resident memory, heap, goroutines and descriptors, sampled after 80 s of
 // each life, the median of the last third may be 1.15 times that of the first, and that of the first life's last third, and 16 MiB (heap: and
 // 12 MiB); for goroutines and descriptors 1.1 times and 40 or 25.
->>>>>>> 89fbeb8292f84ca6cde5381ed096b0e80d39a3d4
 //
 // fuzz: every fuzz target of the root module runs for N minutes, one after the other, on all cores. A row says time and executions of
 // each target and the generation of the code that ran, a hash of its sources; the campaign adds the rows of the page up and prints the
@@ -70,18 +68,12 @@
 // PEER=kafka runs kill, groups, streams and connect against Apache Kafka, without log verify and without a row, to try the campaign itself.
 //
 // Files: main.go (flags), load.go (producers), check.go (the checker, pure), read.go (feeding it from the server), kill.go, disk.go,
-<<<<<<< HEAD
 // state.go (what survives an interruption), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
 // process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go and connect.go, whose work is
-// done by the packages beside this one; for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go,
-// grouptotals.go, grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go
-// (what the clients do), soakcheck.go (pure).
-=======
-// state.go (what survives an interruption of kill), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
-// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); for native: native.go, nativewire.go (the
-// client), nativeload.go, nativeread.go, nativeexam.go, nativehostile.go, nativecheck.go and nativejudge.go (pure); for fuzz: fuzz.go, generation.go,
-// fuzzledger.go (pure).
->>>>>>> 89fbeb8292f84ca6cde5381ed096b0e80d39a3d4
+// done by the packages beside this one; for native: native.go, nativewire.go (the client), nativeload.go, nativeread.go, nativeexam.go,
+// nativehostile.go, nativecheck.go and nativejudge.go (pure); for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go,
+// groupmember.go, grouptotals.go, grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go,
+// soakwork.go (what the clients do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have

@@ -57,13 +57,8 @@ const (
 func main() {
 	driver.MaybeServe()
 	var o options
-<<<<<<< HEAD
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases, disturbances; soak: minutes; fuzz: minutes a target")
-=======
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, native or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases; native: minutes; fuzz: minutes a target")
->>>>>>> 89fbeb8292f84ca6cde5381ed096b0e80d39a3d4
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak, native or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases, disturbances; soak, native: minutes; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -90,21 +85,14 @@ func main() {
 func run(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-<<<<<<< HEAD
 	kinds := map[string]func(context.Context, options) (verdict, error){
 		"kill": runKill, "disk": runDisk, "hostile": runHostile, "streams": runStreams, "connect": runConnect,
-		"groups": runGroups, "soak": runSoak, "fuzz": runFuzz,
+		"groups": runGroups, "soak": runSoak, "native": runNative, "fuzz": runFuzz,
 	}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak or fuzz, at least one round, and rates above 0\n",
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak, native or fuzz, at least one round, and rates above 0\n",
 			o.kind, o.rounds)
-=======
-	kinds := map[string]func(context.Context, options) (verdict, error){"kill": runKill, "disk": runDisk, "hostile": runHostile, "native": runNative, "fuzz": runFuzz}
-	campaign := kinds[o.kind]
-	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, native or fuzz, at least one round, and rates above 0\n", o.kind, o.rounds)
->>>>>>> 89fbeb8292f84ca6cde5381ed096b0e80d39a3d4
 		return exitUsage
 	}
 	started := time.Now()
