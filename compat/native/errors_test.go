@@ -53,7 +53,9 @@ func TestErrors(t *testing.T) {
 		{"subscribe-in-other-tenant", "", "subscribe", request{"tenant": "other"}, stream, "FelixError", "", ""}, // the client's own refusal
 		{"publish-unknown-stream", "", "publish", publish, "nowhere", "NotFoundError", "not_found", "retry_after"},
 		{
-			"publish-unknown-namespace", "", "publish", request{"payloads": one, "namespace": "nowhere"}, stream,
+			"publish-unknown-namespace", "", "publish",
+			request{"payloads": one, "namespace": "nowhere"},
+			stream,
 			"NotFoundError", "not_found", "retry_after",
 		},
 		{"subscribe-unknown-stream", "", "subscribe", nil, "nowhere", "NotFoundError", "not_found", "retry_after"},
