@@ -25,6 +25,8 @@ func serveFake(args []string) error {
 	dir, listen := fs.String("data-dir", "", ""), fs.String("kafka-listen", "", "")
 	ready := fs.String("ready-file", "", "")
 	fs.String("metrics-listen", "", "")
+	fs.String("native-listen", "", "")
+	fs.String("api-listen", "", "")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}

@@ -48,18 +48,18 @@
 // times and 25. Both thirds must have had at least half of the load, and each client's members records in each life. The load's records
 // must be there once and in order, and a client may fail only when the server was down, or back for less than 20 s.
 //
-// native: N minutes (6 at least say something) of native clients, written here over quic-go, in lives of about three minutes, at least three;
-// between two lives the server is stopped twice and killed twice with all clients at work. Seven publishers write numbered records to two
-// durable streams, of one shard and of four: single ones, batches, keyed ones, and idempotent ones that send again what was not answered,
-// and now and then what was. Followers read each shard from offset 0 to the end of the campaign by subscribing again after their last
-// record; others replay pieces of history across the point where it joins the present, fall behind on purpose, or are malformed: garbage
-// datagrams, false lengths and counts, broken frames and messages, wrong tokens, connections and frames that stop half way. Every
+// native: N minutes (6 at least say something) of native clients, written here over quic-go, in three lives of the server or more, of about
+// three minutes each; between two lives it is stopped twice and killed twice with all clients at work. Seven publishers write numbered
+// records to two durable streams, of one shard and of four: single ones, batches, keyed ones, and idempotent ones that send again what was
+// not answered, and now and then what was. Followers read each shard from offset 0 to the end of the campaign by subscribing again after
+// their last record; others replay pieces of history across the point where it joins the present, fall behind on purpose, or are malformed:
+// garbage datagrams, false lengths and counts, broken frames and messages, wrong tokens, connections and frames that stop half way. Every
 // acknowledged record must come to every follower once, at the offset of its answer, each publisher's in the order of its sends; what was
 // refused with nothing applied must never come; answers come in the order of the publishes; no event stream may end as if it were over. In
-// each life an ephemeral stream, and a durable one whose readers take no notices, have subscribers that stall: what they missed must
-// be what the server counts as dropped. Of resident memory, heap, goroutines and descriptors, sampled after 80 s of
-// each life, the median of the last third may be 1.15 times that of the first, and that of the first life's last third, and 16 MiB (heap: and
-// 12 MiB); for goroutines and descriptors 1.1 times and 40 or 25.
+// each life an ephemeral stream, and a durable one whose readers take no notices, have subscribers that stall: what they missed must be
+// what the server counts as dropped. Of resident memory, heap, goroutines and descriptors, sampled after 80 s of each life, the median of
+// the last third may be 1.15 times that of the first, and that of the first life's last third, and 16 MiB (heap: and 12 MiB); for
+// goroutines and descriptors 1.1 times and 40 or 25.
 //
 // fuzz: every fuzz target of the root module runs for N minutes, one after the other, on all cores. A row says time and executions of
 // each target and the generation of the code that ran, a hash of its sources; the campaign adds the rows of the page up and prints the

@@ -26,8 +26,8 @@ const (
 )
 
 // exam compares what subscribers missed with what the server says that it dropped. Two streams have a publisher of their own each: an
-// ephemeral one, where nobody is told, and a durable one, whose readers do not understand the notice and see the losses in the offsets. Each
-// has a subscriber that reads and one that stalls again and again. At the end the publishers pause, the queues drain, a last record
+// ephemeral one, where nobody is told, and a durable one, whose readers do not understand the notice and see the losses in the offsets.
+// Each has a subscriber that reads and one that stalls again and again. At the end the publishers pause, the queues drain, a last record
 // comes to everybody, and then the sums must be equal.
 type exam struct {
 	c       *nativeCampaign

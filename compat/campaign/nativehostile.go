@@ -184,7 +184,9 @@ func vanish(ctx context.Context, t nativeTarget, _ *rand.Rand) error {
 }
 
 // onStream gives a peer a stream of a connection of its own, authenticated or not.
-func onStream(known bool, act func(t nativeTarget, s *nativeStream, random *rand.Rand) error) func(context.Context, nativeTarget, *rand.Rand) error {
+func onStream(
+	known bool, act func(t nativeTarget, s *nativeStream, random *rand.Rand) error,
+) func(context.Context, nativeTarget, *rand.Rand) error {
 	return func(ctx context.Context, t nativeTarget, random *rand.Rand) error {
 		conn, err := t.dial(ctx, 0)
 		if err != nil {

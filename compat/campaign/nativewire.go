@@ -459,7 +459,8 @@ func (t nativeTarget) subscribe(ctx context.Context, o subscribeRequest) (sub *n
 	if err != nil {
 		return nil, err
 	}
-	sub = &nativeSubscription{conn: conn, events: &nativeStream{in: bufio.NewReader(q), set: q.SetReadDeadline}, start: -1, live: -1, capacity: reply.Capacity}
+	sub = &nativeSubscription{conn: conn, start: -1, live: -1, capacity: reply.Capacity}
+	sub.events = &nativeStream{in: bufio.NewReader(q), set: q.SetReadDeadline}
 	hello, err := sub.events.hear(nativeLimit)
 	if err == nil && (hello.Type != "event_stream_hello" || hello.ID != reply.ID) {
 		err = fmt.Errorf("the event stream of subscription %d begins with %s of %d", reply.ID, hello.Type, hello.ID)

@@ -47,7 +47,8 @@ func TestCommit(t *testing.T) {
 
 		cl := suite.server.kafka(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{stream: {3: kgo.NewOffset().AtStart()}}))
 		records := cl.PollFetches(t.Context()).Records()
-		if len(records) == 0 || string(records[0].Key) != string(entity) || string(records[0].Value) != "created" || len(records[0].Headers) != 1 {
+		if len(records) == 0 || string(records[0].Key) != string(entity) || string(records[0].Value) != "created" ||
+			len(records[0].Headers) != 1 {
 			t.Errorf("Kafka reads %+v, want the event with the entity as its key and the changes in a header", records)
 		}
 	})

@@ -35,7 +35,8 @@ func TestErrors(t *testing.T) {
 	}
 	reader := s.mint(t, "stream.subscribe:stream:default/default/*")
 	writer := s.mint(t, "stream.publish:stream:default/default/"+stream)
-	publish := request{"payloads": payloads("x", 1)}
+	one := payloads("x", 1)
+	publish := request{"payloads": one}
 	for _, c := range []struct {
 		name               string
 		token              string // "": the development token
@@ -48,10 +49,15 @@ func TestErrors(t *testing.T) {
 		{"publish-to-other-stream", writer, "publish", publish, trimmed, "AuthError", "forbidden", "fatal"},
 		{"subscribe-without-right", writer, "subscribe", nil, stream, "AuthError", "forbidden", "fatal"},
 		{"commit-without-right", reader, "commit", request{"key": []byte("k"), "event": []byte("e")}, stream, "AuthError", "forbidden", "fatal"},
-		{"publish-to-other-tenant", "", "publish", request{"payloads": payloads("x", 1), "tenant": "other"}, stream, "AuthError", "forbidden", "fatal"},
+		{"publish-to-other-tenant", "", "publish", request{"payloads": one, "tenant": "other"}, stream, "AuthError", "forbidden", "fatal"},
 		{"subscribe-in-other-tenant", "", "subscribe", request{"tenant": "other"}, stream, "FelixError", "", ""}, // the client's own refusal
 		{"publish-unknown-stream", "", "publish", publish, "nowhere", "NotFoundError", "not_found", "retry_after"},
-		{"publish-unknown-namespace", "", "publish", request{"payloads": payloads("x", 1), "namespace": "nowhere"}, stream, "NotFoundError", "not_found", "retry_after"},
+		{
+			"publish-unknown-namespace", "", "publish",
+			request{"payloads": one, "namespace": "nowhere"},
+			stream,
+			"NotFoundError", "not_found", "retry_after",
+		},
 		{"subscribe-unknown-stream", "", "subscribe", nil, "nowhere", "NotFoundError", "not_found", "retry_after"},
 		{"subscribe-past-the-end", "", "subscribe", request{"start": 6}, stream, "CursorError", "", ""},
 		{"subscribe-before-the-start", "", "subscribe", request{"start": 2}, trimmed, "CursorError", "", ""},

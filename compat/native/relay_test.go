@@ -61,7 +61,8 @@ func newRelay(t *testing.T, env ...string) (*relay, *server) {
 		t.Fatal(err)
 	}
 	s := newServer(t, append(env, "FELIX_CLIENT_ADVERTISE_ADDR="+udp.LocalAddr().String())...)
-	r := &relay{addr: udp.LocalAddr().String(), target: s.Bound("native"), roots: x509.NewCertPool(), caFile: filepath.Join(t.TempDir(), "ca.pem")}
+	r := &relay{addr: udp.LocalAddr().String(), target: s.Bound("native"), roots: x509.NewCertPool()}
+	r.caFile = filepath.Join(t.TempDir(), "ca.pem")
 	ca, err := os.ReadFile(s.dev("ca.pem"))
 	if err != nil {
 		t.Fatal(err)
