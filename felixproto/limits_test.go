@@ -1,9 +1,13 @@
 package felixproto
 
 import (
+	"crypto/tls"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
 
 	"github.com/felixlog/felix/felixproto/wire"
 	"github.com/felixlog/felix/log"
@@ -209,4 +213,38 @@ func TestCommitsAreWhole(t *testing.T) {
 	}
 	close(done)
 	wg.Wait()
+}
+
+// TestFullConnection is S-63 and S-90 at full size: so many subscriptions of one identity on one connection, each of which gets what is
+// published, and one more, which is refused for good and disturbs nobody.
+func TestFullConnection(t *testing.T) {
+	const n = 4096
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	conf := &tls.Config{RootCAs: r.roots, ServerName: "localhost", NextProtos: []string{Protocol}}
+	q, err := quic.DialAddr(t.Context(), r.addr.String(), conf, &quic.Config{
+		MaxIncomingUniStreams: n + 10, KeepAlivePeriod: time.Second,
+		// They are read one after the other here, so the connection's window must hold what comes to all of them.
+		InitialConnectionReceiveWindow: 8 << 20, MaxConnectionReceiveWindow: 8 << 20,
+	})
+	must(t, err)
+	defer func() { _ = q.CloseWithError(0, "") }()
+	c := &rigConn{t: t, q: q, events: map[uint64]*rigEvents{}}
+	s := c.open("admin") // one stream asks for all of them
+	all := make([]*rigEvents, n)
+	for i := range all {
+		m := &wire.Subscribe{StreamScope: wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "demo"}}
+		s.send(m)
+		all[i] = c.eventStream(expect[*wire.Subscribed](s).SubscriptionID)
+	}
+	s.send(&wire.Subscribe{StreamScope: wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "demo"}})
+	if e := expect[*wire.Error](s); e.Code != "limit_exceeded" || e.Retry != "fatal" {
+		t.Errorf("one too many: %+v", e)
+	}
+	fill(r.connect(), "demo", 0, 2, 100)
+	for i, e := range all {
+		if got := e.payloads(2); got[0] != record(0, 100) || got[1] != record(1, 100) {
+			t.Fatalf("subscription %d got %q", i, got)
+		}
+	}
 }

@@ -166,3 +166,66 @@ func TestCheckpoint(t *testing.T) {
 	wantOffsets(t, second.call(t, "publish", request{"client": "c", "stream": stream, "payloads": all[10:]}).Offsets, 10, 2)
 	wantEvents(t, second.call(t, "next", request{"subscription": "s", "count": 7, "timeout": 10}).Events, last+1, all[5:]...)
 }
+
+// TestCommitsOverKills is S-81 for kills: after each, the state is that of the last event, wherever the kill met the commits.
+func TestCommitsOverKills(t *testing.T) {
+	s := newServer(t, "FELIX_MAX_IDLE_TIMEOUT_MS=3000", "FELIX_KEEPALIVE_MS=1000")
+	stream := s.durable(t, 1)
+	names := []string{"a", "b", "c"}
+	next, answered := 0, int64(-1)
+	for round := range 3 {
+		writer := newAgent(t, "sync")
+		s.connect(t, writer, "c")
+		enough, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			for n := 0; ; n++ {
+				text := fmt.Append(nil, next)
+				next++
+				res, err := writer.try(t.Context(), request{
+					"op": "commit", "client": "c", "stream": stream, "key": []byte("e"), "event": text,
+					"puts": map[string][]byte{"a": text, "b": text, "c": text},
+				})
+				if err != nil {
+					return
+				}
+				answered = *res.Offsets[0]
+				if n == 20 {
+					close(enough)
+				}
+			}
+		}()
+		select {
+		case <-enough:
+		case <-ended:
+			t.Fatal("the writer has ended before the kill")
+		}
+		if err := s.Kill9(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		reader := newAgent(t, "async")
+		s.connect(t, reader, "c")
+		first := reader.call(t, "state_get", request{"client": "c", "stream": stream, "key": []byte("e"), "name": names[0]})
+		if first.At == nil || *first.At < answered {
+			t.Fatalf("round %d: the state is of %s, commit %d was answered", round, offsetText(first.At), answered)
+		}
+		for _, name := range names[1:] {
+			v := reader.call(t, "state_get", request{"client": "c", "stream": stream, "key": []byte("e"), "name": name})
+			if v.At == nil || *v.At != *first.At || !bytes.Equal(v.Value, first.Value) {
+				t.Errorf("round %d: %s is %q of %s, and %s %q of %d", round, name, v.Value, offsetText(v.At), names[0], first.Value, *first.At)
+			}
+		}
+		reader.call(t, "subscribe", request{"client": "c", "subscription": "s", "stream": stream, "start": "earliest"})
+		got := reader.call(t, "next", request{"subscription": "s", "count": int(*first.At) + 1, "timeout": 20}).Events
+		if len(got) != int(*first.At)+1 || !bytes.Equal(got[len(got)-1].Payload, first.Value) {
+			t.Fatalf("round %d: %d events, the state is %q of %d", round, len(got), first.Value, *first.At)
+		}
+		if more := reader.call(t, "next", request{"subscription": "s", "count": 1, "timeout": 0.3}).Events; len(more) != 0 {
+			t.Errorf("round %d: an event %q at %s without its state", round, more[0].Payload, offsetText(more[0].Offset))
+		}
+	}
+}
