@@ -69,7 +69,7 @@ func TestNativeLogin(t *testing.T) {
 	dir := t.TempDir()
 	n := openTest(t, dir)
 	files := developmentFiles{filepath.Join(dir, "dev")}
-	ca := developmentCert{files.dir}.ca()
+	ca := developmentCert(files).ca()
 	seed, err := files.seed()
 	if err != nil {
 		t.Fatal(err)
