@@ -97,10 +97,10 @@ func (c *nativeChecker) answered(publisher int32, first int64, n int, f fate, of
 			continue
 		}
 		r.fate = f
-		switch {
-		case f == fateRefused:
+		if f == fateRefused {
 			c.turnedAway++
-		case f == fateAcked:
+		}
+		if f == fateAcked {
 			c.confirmed++
 			if offset >= 0 {
 				r.acked = offset + i

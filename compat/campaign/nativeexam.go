@@ -53,7 +53,6 @@ type examReader struct {
 	sub      *nativeSubscription
 	stalls   bool
 	drain    chan struct{} // closed: no more stalls
-	last     int64         // number of the last record that the exam publishes, when it is known
 	got      int64
 	gaps     int64 // by offsets
 	finished chan struct{}

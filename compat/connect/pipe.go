@@ -89,7 +89,7 @@ func (p *Pipe) look() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.NewSectionReader(f, p.taken, 1<<40))
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.out, err)

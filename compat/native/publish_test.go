@@ -48,11 +48,11 @@ func TestPublish(t *testing.T) {
 	each(t, func(t *testing.T, a *agent) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				make, first := suite.server.ephemeral, int64(-1)
+				create, first := suite.server.ephemeral, int64(-1)
 				if c.durable {
-					make, first = func(t *testing.T) string { t.Helper(); return suite.server.durable(t, 1) }, 0
+					create, first = func(t *testing.T) string { t.Helper(); return suite.server.durable(t, 1) }, 0
 				}
-				stream := make(t)
+				stream := create(t)
 				a.call(t, "subscribe", request{"client": "dev", "subscription": stream, "stream": stream})
 				want := payloads(c.name, 5)
 				publish := request{"client": "dev", "stream": stream, "payloads": want}
