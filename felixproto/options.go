@@ -44,6 +44,10 @@ type Options struct {
 	// BindCertificates asks that a client's certificate belongs to the principal of its token.
 	BindCertificates bool
 
+	// ResetKey, kept over restarts, has clients of a server that was killed told at once that their connections are gone, instead of
+	// after their idle time-out (RFC 9000, 10.3). A secret: whoever has it can end connections. Zero: they find out by themselves.
+	ResetKey [32]byte
+
 	NodeID string
 	// Advertise is the address that this node tells clients, IP:port; "" tells none.
 	Advertise string

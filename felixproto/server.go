@@ -118,6 +118,9 @@ func (s *Server) Serve(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	l := &listener{transport: &quic.Transport{Conn: pc, ConnContext: s.admit}}
+	if s.opts.ResetKey != ([32]byte{}) {
+		l.transport.StatelessResetKey = (*quic.StatelessResetKey)(&s.opts.ResetKey)
+	}
 	if l.quic, err = l.transport.Listen(s.tlsConfig(), s.quicConfig()); err != nil {
 		return errors.Join(err, udp.Close())
 	}

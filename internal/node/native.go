@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"time"
 
 	"go.uber.org/zap"
@@ -47,8 +49,13 @@ func (n *Node) serveNative(ctx context.Context, udp *net.UDPConn, verifier felix
 	if err != nil {
 		return err
 	}
+	resetKey, err := readOrMakeSecret(n.path("native-reset.key"))
+	if err != nil {
+		return fmt.Errorf("key of connection resets: %w", err)
+	}
 	server, err := felixproto.New(felixproto.Options{
-		Broker: n.broker, Verifier: verifier, Caller: callerOf, Pool: n.pool, TLS: conf,
+		ResetKey: resetKey,
+		Broker:   n.broker, Verifier: verifier, Caller: callerOf, Pool: n.pool, TLS: conf,
 		RequireALPN: n.config.TLS.RequireALPN, BindCertificates: n.config.TLS.BindSubject,
 		NodeID: n.config.NodeID, Advertise: n.nativeAddress(),
 		MaxConnections: orUnlimited(c.MaxConnections, math.MaxInt32), MaxConnectionsPerAddress: orUnlimited(c.MaxConnectionsPerIP, -1),
@@ -94,6 +101,21 @@ func (n *Node) drainNative(ctx context.Context, budget time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, budget, errDrainDeadline)
 	defer cancel()
 	return n.native.Close(ctx)
+}
+
+// readOrMakeSecret reads a secret of 32 bytes from a file, or makes one. A file of another size is one that a crash cut short.
+func readOrMakeSecret(name string) (secret [32]byte, err error) {
+	b, err := os.ReadFile(name)
+	if err == nil && len(b) == len(secret) {
+		return [32]byte(b), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return secret, err
+	}
+	if _, err := rand.Read(secret[:]); err != nil {
+		return secret, err
+	}
+	return secret, os.WriteFile(name, secret[:], 0o600)
 }
 
 func closeSocket(udp *net.UDPConn) error {
