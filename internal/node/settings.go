@@ -62,7 +62,7 @@ func processSettings() []setting {
 		},
 		{
 			Key: "data_dir", Env: "FELIX_DURABLE_STORAGE_DIR", Flag: "data-dir", Kind: "path", Default: "data",
-			Doc:  "Directory of everything that the node keeps: `raft/`, `journal/`, `shards/`, `dev/`. One process at a time holds it.",
+			Doc:  "Directory of everything that the node keeps: `raft/`, `journal/`, `shards/`, `dev/`, and `native-reset.key`, which lets clients of a killed node notice at once. One process at a time holds it.",
 			bind: func(c *Config) binding { return textOf(&c.DataDir) },
 		},
 		{
