@@ -32,6 +32,8 @@ type hub struct {
 	again   bool            // guarded by mu: it was woken meanwhile
 	waiting bool            // guarded by mu: waiter is registered
 	gone    bool            // guarded by mu: taken off the server; no subscription may join
+	// stamping says that what run cuts now has times, and wantStamps that it should from its next look on. Both are guarded by mu.
+	stamping, wantStamps bool
 
 	cut cutter // of run
 }
@@ -54,7 +56,7 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 			h.mu.Unlock()
 			continue
 		}
-		if h.next > sub.next {
+		if h.next > sub.next || sub.stamped && !h.stampsLocked() {
 			h.mu.Unlock()
 			return false, nil
 		}
@@ -63,7 +65,6 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 			return false, errClosed
 		}
 		h.subs = append(h.subs, sub)
-		h.cut.stamped = h.cut.stamped || sub.stamped
 		start := !h.running && !h.waiting
 		h.running = h.running || start
 		h.mu.Unlock()
@@ -73,6 +74,16 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 		}
 		return true, nil
 	}
+}
+
+// stampsLocked reports whether every frame that h has not given out yet has times, and asks for them otherwise: what is being cut right
+// now may not have any.
+func (h *hub) stampsLocked() bool {
+	h.wantStamps = true
+	if !h.running {
+		h.stamping = true
+	}
+	return h.stamping
 }
 
 // hubOf returns the hub of a subscription's shard, made if there is none.
@@ -162,6 +173,10 @@ func (h *hub) wake(err error) {
 // run hands out what is committed, and registers for more when there is none.
 func (h *hub) run() {
 	for {
+		h.mu.Lock()
+		h.stamping = h.wantStamps
+		h.cut.stamped = h.stamping
+		h.mu.Unlock()
 		frames, err := h.read()
 		if err != nil {
 			h.end(err)

@@ -691,3 +691,36 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%d of %d refused", refused, n)
 	}
 }
+
+// TestTimesAreAskedForLate has readers that want times join while frames without them are on their way.
+func TestTimesAreAskedForLate(t *testing.T) {
+	r := newRig(t, rigOptions{server: func(o *Options) { o.QueueCapacity = 1 << 20 }})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	_, plain := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo")})
+	const n = 2000
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fill(r.connect(), "demo", 0, n, 20)
+	}()
+	var late []*rigEvents
+	for i := range n {
+		if ev := plain.next(); ev.Offset != uint64(i) {
+			t.Fatalf("event %d, want %d", ev.Offset, i)
+		}
+		if i%200 == 0 {
+			s := c.openAs("t1", "admin", plainFlags|wire.FlagTimestamps, allFeatures)
+			s.send(&wire.Subscribe{StreamScope: wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "demo"}, Start: wire.Start{Kind: wire.StartOffset, Offset: uint64(i)}})
+			late = append(late, c.eventStream(expect[*wire.Subscribed](s).SubscriptionID))
+		}
+	}
+	<-done
+	for k, e := range late {
+		for i := 200 * k; i < n; i++ {
+			if ev := e.next(); ev.Offset != uint64(i) || ev.TimestampMicros == 0 {
+				t.Fatalf("reader %d: event %d at %d, want %d", k, ev.Offset, ev.TimestampMicros, i)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -166,6 +167,9 @@ func (sub *subscription) replay() error {
 			return err
 		}
 		frames, err := sub.s.page(sub.shard, &c, pageBytes)
+		if len(frames) == 0 {
+			runtime.Gosched() // the hub is just looking
+		}
 		if err == nil {
 			err = sub.write(frames)
 		}
