@@ -39,6 +39,9 @@ func (s *scope) covers(namespace, name string) bool {
 
 func (s *scope) any() bool { return s != nil }
 
+// whole reports whether the scope is the whole tenant.
+func (s *scope) whole() bool { return s != nil && s.all }
+
 func (s *scope) add(namespace, name string) {
 	switch {
 	case namespace == Any:
@@ -200,16 +203,26 @@ func (g *Grants) AllowedGroup(a Action, tenant, namespace, stream, group string)
 // AllowedKafkaGroup reports whether a may be done to a group of Kafka clients, which belongs to no stream: by a grant on a group of
 // that name of any stream; or by one on any stream, unless the identity holds a grant of the action on any group at all. What its
 // members read and commit is asked about stream by stream besides.
+//
+// To manage a group takes more, as it can hold offsets of every stream: a grant that names it, or one on all streams or on the groups of
+// all streams of a namespace.
 func (g *Grants) AllowedKafkaGroup(a Action, tenant, group string) bool {
 	if !g.of(tenant, a) {
 		return false
 	}
+	manage := a == GroupManage
 	for _, o := range g.groups[a] {
-		if o.Leaf == group || o.Leaf == Any {
+		if o.Leaf == group || o.Leaf == Any && (!manage || o.Name == Any) {
 			return true
 		}
 	}
-	return len(g.groups[a]) == 0 && (g.streams[a].any() || g.streams[impliedBy(a)].any())
+	if len(g.groups[a]) > 0 {
+		return false
+	}
+	if manage {
+		return g.streams[a].whole() || g.streams[impliedBy(a)].whole()
+	}
+	return g.streams[a].any() || g.streams[impliedBy(a)].any()
 }
 
 // AllowedCluster reports whether a may be done to the cluster. Only a grant on cluster:* says so.

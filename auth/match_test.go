@@ -116,12 +116,16 @@ func TestAllowedKafkaGroup(t *testing.T) {
 	}{
 		{"nothing", nil, GroupConsume, false},
 		{"subscribe_on_any_stream", []string{"stream.subscribe:stream:t1/ns/orders"}, GroupConsume, true},
-		{"manage_on_any_stream", []string{"stream.manage:stream:t1/ns/*"}, GroupManage, true},
+		{"manage_on_one_stream", []string{"stream.manage:stream:t1/ns/scratch"}, GroupManage, false},
+		{"manage_on_a_namespace", []string{"stream.manage:stream:t1/ns/*"}, GroupManage, false},
+		{"manage_on_all_streams", []string{"stream.manage:stream:t1/*/*"}, GroupManage, true},
 		{"publish_is_not_enough", []string{"stream.publish:stream:t1/*/*"}, GroupConsume, false},
 		{"subscribe_does_not_manage", []string{"stream.subscribe:stream:t1/*/*"}, GroupManage, false},
 		{"group_of_that_name", []string{"group.consume:group:t1/ns/orders/billing"}, GroupConsume, true},
 		{"row_68_group_of_another_name", []string{"group.consume:group:t1/ns/orders/workers", "stream.subscribe:stream:t1/*/*"}, GroupConsume, false},
-		{"all_groups", []string{"group.manage:group:t1/ns/orders/*"}, GroupManage, true},
+		{"all_groups_of_a_stream", []string{"group.manage:group:t1/ns/orders/*"}, GroupManage, false},
+		{"all_groups_of_a_namespace", []string{"group.manage:group:t1/ns/*/*"}, GroupManage, true},
+		{"manage_by_name", []string{"group.manage:group:t1/ns/orders/billing"}, GroupManage, true},
 		{"other_tenant", []string{"stream.subscribe:stream:t2/*/*", "group.consume:group:t2/ns/orders/billing"}, GroupConsume, false},
 	}
 	for _, tt := range tests {

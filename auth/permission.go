@@ -421,7 +421,7 @@ func expandInto(tenant, namespace string, add func(Permission)) {
 
 // clip bounds what an error repeats of a text that may be anything.
 func clip(s string) string {
-	const most = 96
+	const most = 64
 	if len(s) <= most {
 		return s
 	}

@@ -17,8 +17,9 @@ const (
 	noKeysVersion   = 2
 )
 
-// maxSnapshotBytes bounds what Restore reads into memory: ten times what MaxPartitions partitions take.
-const maxSnapshotBytes = 256 << 20
+// maxSnapshotBytes bounds what Restore reads into memory. It is far above what is ever written: a bound on metadata itself would belong
+// where commands are applied, since a snapshot that cannot be read back is worse than a large one.
+const maxSnapshotBytes = 8 << 30
 
 // EncodeSnapshot returns the whole of an image as bytes. Equal metadata gives equal bytes.
 func EncodeSnapshot(m *cluster.Image) []byte {
