@@ -30,6 +30,9 @@ func (st *stream) authenticate(ctx context.Context) error {
 			return err
 		}
 	}
+	if st.isStopping() {
+		return errStop // stop's own deadline may have been overwritten just now
+	}
 	h, payload, err := st.inbox.next(ctx, st.c.s.opts.PreAuthFrame)
 	if err != nil {
 		if errors.Is(err, io.EOF) || st.out == nil {
@@ -50,6 +53,9 @@ func (st *stream) authenticate(ctx context.Context) error {
 	}
 	if err := st.in.SetReadDeadline(time.Time{}); err != nil {
 		return err
+	}
+	if st.isStopping() {
+		return errStop
 	}
 	return st.login(ctx, a)
 }

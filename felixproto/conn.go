@@ -255,7 +255,7 @@ func (c *conn) logout(a *account) {
 
 // pruneLocked forgets an account that uses nothing any more.
 func (c *conn) pruneLocked(a *account) {
-	if a.sessions == 0 && a.subscriptions == 0 && a.bytes == 0 {
+	if a.sessions == 0 && a.subscriptions == 0 && a.bytes == 0 && c.accounts[a.key] == a {
 		delete(c.accounts, a.key)
 	}
 }

@@ -96,15 +96,12 @@ func (st *stream) shardOwners(m *wire.ShardOwners) (wire.Message, error) {
 
 // producerInit hands out the id of an idempotent producer.
 func (st *stream) producerInit(ctx context.Context, m *wire.ProducerInit) (wire.Message, error) {
-	topic, err := st.named(m.TenantID, m.Namespace, m.Stream)
-	if err != nil {
+	// As for a publish: right comes before existence.
+	if err := st.sameTenant([]byte(m.TenantID)); err != nil {
 		return nil, err
 	}
-	if topic == nil {
-		// As for a publish: whether it exists is told to those who may write to it.
-		if _, err := st.lookup(st.c.s.opts.Broker.Image(), broker.StreamPublish, m.Namespace, m.Stream); err != nil {
-			return nil, err
-		}
+	if _, err := st.lookup(st.c.s.opts.Broker.Image(), broker.StreamPublish, m.Namespace, m.Stream); err != nil {
+		return nil, err
 	}
 	id, err := st.c.s.opts.Broker.AllocateNativeProducer(ctx, st.sess.caller)
 	if err != nil {

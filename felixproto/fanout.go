@@ -56,6 +56,7 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 			h.mu.Unlock()
 			continue
 		}
+		h.catchUpLocked()
 		if h.next > sub.next || sub.stamped && !h.stampsLocked() {
 			h.mu.Unlock()
 			return false, nil
@@ -73,6 +74,33 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 			s.wg.Go(h.run)
 		}
 		return true, nil
+	}
+}
+
+// catchUpLocked moves a hub that nobody listens to and that stands still to the present: what lies between is for subscriptions to read
+// from the log, at their own pace.
+func (h *hub) catchUpLocked() {
+	if len(h.subs) > 0 || h.running {
+		return
+	}
+	if mark := h.shard.Bounds().HighWatermark; mark > h.next {
+		h.next = mark
+		h.cut.begin(mark)
+	}
+}
+
+// sweepHub takes the hub of a shard off the server if nobody is left who would: a subscription may end before it has joined.
+func (s *Server) sweepHub(id ids.ShardID) {
+	s.hubs.mu.Lock()
+	defer s.hubs.mu.Unlock()
+	h := s.hubs.byShard[id]
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.running {
+		h.retireLocked()
 	}
 }
 
@@ -222,8 +250,8 @@ const pageBytes = 256 << 10
 func (h *hub) read() ([]*frame, error) {
 	frames, err := h.s.page(h.shard, &h.cut, pageBytes)
 	var out *errcode.RangeError
-	if asRange(err, &out) && out.TooOld() {
-		// Deleted before it was delivered: retention at work below a hub that was held up, or a ring that went round.
+	if h.inline && asRange(err, &out) && out.TooOld() {
+		// A ring that went round. On a durable stream this ends the subscriptions: they come again and are told what is gone.
 		h.s.metrics.overrun.Inc()
 		h.cut.next = ids.Offset(out.Start)
 		return nil, nil

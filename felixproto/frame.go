@@ -163,8 +163,8 @@ func (c *cutter) report(offset ids.Offset, err error) {
 // event adds one record to the open frame. first says that no record of its batch was added yet; the result is that for the next.
 func (c *cutter) event(r *recordbatch.Record, first bool) bool {
 	offset := ids.Offset(r.Offset)
-	if offset < c.next {
-		return first
+	if offset < c.next || offset < c.last {
+		return first // delivered already, or out of order in a batch that was never ours
 	}
 	if len(r.Value) > c.maxEvent {
 		c.report(offset, errEventTooLarge)

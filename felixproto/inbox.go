@@ -16,6 +16,9 @@ type inbox struct {
 	pool   *buf.Pool
 	budget *byteBudget
 
+	// large is called when a large frame begins to be read, and when it is done with: its memory is others' while it stalls.
+	large func(began bool)
+
 	ref        *buf.Ref // nil until something is read
 	start, end int      // what is in ref and was not given out
 	charged    int64    // taken from budget
@@ -56,14 +59,26 @@ func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte,
 
 func (in *inbox) bytes() []byte { return in.ref.Bytes()[in.start:in.end] }
 
-// settle makes room: the buffer of a large frame is given back once it is not needed.
+// settle makes room: the buffer of a large frame is given back once it is not needed, with what came behind it kept.
 func (in *inbox) settle() {
-	if in.ref == nil || in.start < in.end {
+	if in.ref == nil {
 		return
 	}
-	in.start, in.end = 0, 0
-	if in.ref.Cap() > freeFrame {
+	left := in.end - in.start
+	switch {
+	case in.ref.Cap() > freeFrame && left <= freeFrame:
+		old, at := in.ref, in.start
+		in.ref = nil
+		var kept *buf.Ref
+		if left > 0 {
+			kept = in.pool.Get(max(left, inboxStart))
+			copy(kept.Bytes(), old.Bytes()[at:at+left])
+		}
+		old.Release()
 		in.close()
+		in.ref, in.end = kept, left
+	case left == 0:
+		in.start, in.end = 0, 0
 	}
 }
 
@@ -101,11 +116,15 @@ func (in *inbox) room(ctx context.Context, n int) error {
 		return nil
 	}
 	size := min(max(n, inboxStart), 2*len(b))
-	if extra := int64(size-freeFrame) - in.charged; extra > 0 {
-		if err := in.budget.acquire(ctx, extra); err != nil {
+	if size > freeFrame && in.charged == 0 {
+		// All of the frame at once: whoever holds a part and waits for more would wait for others that do the same.
+		if err := in.budget.acquire(ctx, int64(n)); err != nil {
 			return err
 		}
-		in.charged += extra
+		in.charged = int64(n)
+		if in.large != nil {
+			in.large(true)
+		}
 	}
 	larger := in.pool.Get(size)
 	copy(larger.Bytes(), b[:in.end])
@@ -119,6 +138,12 @@ func (in *inbox) close() {
 	in.ref.Release()
 	in.ref = nil
 	in.start, in.end = 0, 0
+	if in.charged == 0 {
+		return
+	}
 	in.budget.give(in.charged)
 	in.charged = 0
+	if in.large != nil {
+		in.large(false)
+	}
 }

@@ -126,14 +126,19 @@ func (st *stream) publish(r *publishRequest) error {
 		// Nothing to write: a success that never was anywhere, in its place among the answers.
 		return st.settled(r, broker.PublishResult{Offset: ids.NoOffset})
 	}
+	if r.idempotent && r.producer == 0 {
+		return st.declined(r, &errcode.SequenceError{Reason: errcode.SequenceUnknownProducer}) // an id that nobody was given
+	}
 	mode := st.mode(r, topic)
+	began := st.c.s.opts.Now()
 	p, err := st.open(r, mode)
 	if err != nil {
 		return st.declined(r, err)
 	}
 	p.Caller, p.Shard, p.Mode = st.sess.caller, shard, mode
 	p.Wait = mode == broker.FireAndForget && st.c.s.opts.IngressWait
-	p.Records, p.Bytes = r.payloads.Count(), r.payloads.Bytes()
+	p.Records, p.Bytes = r.payloads.Count(), r.payloads.Bytes()+r.payloads.Count()*len(r.key)+len(r.header.Value)
+	p.Arrived = began
 	p.Expected = r.expected
 	p.Producer, p.Sequence = r.producer, r.sequence
 	if p.Batch, err = st.batch(r); err != nil {
@@ -185,8 +190,7 @@ func (st *stream) mode(r *publishRequest, topic *cluster.Topic) broker.PublishMo
 
 // batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer.
 func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
-	const perRecord = 20 // lengths, deltas and counts, at most
-	size := recordbatch.HeaderSize + r.payloads.Bytes() + r.payloads.Count()*(perRecord+len(r.key)) + len(r.header.Key) + len(r.header.Value)
+	size := r.size()
 	if size > broker.MaxPublishBatch { // a key of 64 KiB in each of four million records that are empty
 		return nil, invalid("the key, repeated in every record, makes a batch that is too large")
 	}
@@ -213,10 +217,16 @@ func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
 	return ref, nil
 }
 
+// size is what the batch of a publish takes, at most: the key is repeated in every record.
+func (r *publishRequest) size() int {
+	const perRecord = 20 // lengths, deltas and counts, at most
+	return recordbatch.HeaderSize + r.payloads.Bytes() + r.payloads.Count()*(perRecord+len(r.key)) + len(r.header.Key) + len(r.header.Value)
+}
+
 // open takes a publish on: its bytes, its place among the answers. The publisher is held up where it may be, and refused where it must
 // not be.
 func (st *stream) open(r *publishRequest, mode broker.PublishMode) (*publication, error) {
-	n := r.payloads.Bytes()
+	n := r.size()
 	acked := r.answer != answerNone
 	if acked && st.tooManyOwed() {
 		return nil, &errcode.OverloadError{Reason: errcode.PublishQueueFull, RetryAfter: shortWait}

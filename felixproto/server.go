@@ -259,6 +259,9 @@ func (s *Server) allowWindow(q *quic.Conn, delta uint64) bool {
 		return false
 	}
 	a.grown.Add(int64(delta))
+	if q.Context().Err() != nil {
+		s.windows.give(a.grown.Swap(0)) // dismissed meanwhile
+	}
 	return true
 }
 

@@ -28,6 +28,9 @@ type stream struct {
 	began time.Time
 
 	inbox inbox
+	// reading ends when no more requests are to be read: a frame that waits for memory waits no longer.
+	reading     context.Context //nolint:containedctx // the life of one goroutine, ended from outside
+	stopReading context.CancelFunc
 	// What the first frame settles. Written by the reading goroutine before anything is answered.
 	sess     *session
 	flags    wire.Flags    // that the client understands
@@ -46,6 +49,7 @@ type stream struct {
 	head     uint64           // guarded by mu: the number of ring's first
 	tail     uint64           // guarded by mu: the number that the next one gets
 	pending  []byte           // guarded by mu: answers that the client's flow control holds up
+	sending  int              // guarded by mu: bytes of them that are being written
 	writing  bool             // guarded by mu: a goroutine writes pending
 	broken   bool             // guarded by mu: nothing can be written any more
 	stopping bool             // guarded by mu: no more requests are read
@@ -62,14 +66,17 @@ const (
 	maxOwed = 1024
 	// maxWaitingBytes is what the publishes of a stream that are under way may hold before it is read no further.
 	maxWaitingBytes = 16 << 20
+	// smallAnswer is the most that is given to the library without waiting for the client.
+	smallAnswer = 4 << 10
 	// maxPending is how many bytes of answers may wait for the client before its requests are read no further.
 	maxPending = 1 << 20
 )
 
 func newStream(c *conn, in receiver, out *quic.Stream) *stream {
-	st := &stream{c: c, in: in, out: out, began: c.s.opts.Now()}
+	st := &stream{c: c, in: in, out: out}
 	st.wake = sync.NewCond(&st.mu)
-	st.inbox = inbox{from: in, pool: c.s.opts.Pool, budget: &c.s.reading}
+	st.reading, st.stopReading = context.WithCancel(c.q.Context())
+	st.inbox = inbox{large: st.limitReading, from: in, pool: c.s.opts.Pool, budget: &c.s.reading}
 	return st
 }
 
@@ -78,9 +85,11 @@ var errStop = errors.New("felixproto: stream ends")
 
 // run reads the stream to its end.
 func (st *stream) run() {
+	st.began = st.c.s.opts.Now()
 	ctx := st.c.q.Context()
 	stop := context.AfterFunc(ctx, st.lost)
 	defer stop()
+	defer st.stopReading()
 	err := st.read(ctx)
 	st.inbox.close()
 	if st.sess != nil {
@@ -104,7 +113,7 @@ func (st *stream) request(ctx context.Context) error {
 	if !st.mayRead() {
 		return errStop
 	}
-	h, payload, err := st.inbox.next(ctx, st.c.s.opts.MaxFrame)
+	h, payload, err := st.inbox.next(st.reading, st.c.s.opts.MaxFrame)
 	if err != nil {
 		return err
 	}
@@ -116,6 +125,24 @@ func (st *stream) request(ctx context.Context) error {
 	default:
 		return invalid("a frame that clients do not send")
 	}
+}
+
+// largeFrame is how long a frame that takes memory from others may be on its way.
+const largeFrame = 20 * time.Second
+
+// limitReading bounds the time of a large frame.
+func (st *stream) limitReading(began bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.stopping {
+		return
+	}
+	var until time.Time
+	if began {
+		until = time.Now().Add(largeFrame)
+	}
+	// An error says that the stream is gone, which reading it will say too.
+	_ = st.in.SetReadDeadline(until)
 }
 
 // mayRead waits until the stream has room for another request. False: it is to be read no further.
@@ -138,7 +165,7 @@ func (st *stream) fullLocked() bool {
 	if st.window > 0 {
 		waiting = max(waiting, st.owed)
 	}
-	return waiting >= limit || st.bytes >= maxWaitingBytes || len(st.pending) >= maxPending
+	return waiting >= limit || st.bytes >= maxWaitingBytes || len(st.pending)+st.sending >= maxPending
 }
 
 // stop has no more requests read: the server is being closed.
@@ -147,8 +174,15 @@ func (st *stream) stop() {
 	st.stopping = true
 	st.wake.Broadcast()
 	st.mu.Unlock()
+	st.stopReading()
 	// A read that waits ends at once, with an error that end takes for the end of the stream.
 	_ = st.in.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (st *stream) isStopping() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.stopping
 }
 
 // lost notes that the connection is over.
@@ -182,8 +216,10 @@ func (st *stream) end(err error) {
 		}
 	case errors.As(err, &bad):
 		st.c.s.metrics.malformed(bad.Fault.String())
+		st.drain() // what is owed comes first
 		st.refuse(err)
 	case isRefusal(err):
+		st.drain()
 		st.refuse(err)
 	}
 	if !errors.Is(err, io.EOF) {
@@ -220,7 +256,9 @@ func (st *stream) sendLocked(frame []byte) {
 	if st.out == nil || st.broken || len(frame) == 0 {
 		return
 	}
-	if !st.writing {
+	// The library copies what it takes, up to whatever window the client claims: only small answers go that way, larger ones are counted
+	// until they are sent.
+	if !st.writing && len(frame) <= smallAnswer {
 		err := st.out.TryWriteAll(frame)
 		if err == nil {
 			return
@@ -229,6 +267,8 @@ func (st *stream) sendLocked(frame []byte) {
 			st.brokenLocked()
 			return
 		}
+	}
+	if !st.writing {
 		st.writing = true
 		st.c.s.wg.Go(st.writePending)
 	}
@@ -249,9 +289,11 @@ func (st *stream) writePending() {
 	for len(st.pending) > 0 && !st.broken {
 		b := st.pending
 		st.pending = nil
+		st.sending = len(b)
 		st.mu.Unlock()
 		_, err := st.out.Write(b)
 		st.mu.Lock()
+		st.sending = 0
 		if err != nil {
 			st.brokenLocked()
 		}

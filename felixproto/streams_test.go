@@ -724,3 +724,76 @@ func TestTimesAreAskedForLate(t *testing.T) {
 		}
 	}
 }
+
+// TestHandOver: a lone reader comes from a history that is longer than its queue into the present. What was published meanwhile is history
+// too, for the reader's own pace.
+func TestHandOver(t *testing.T) {
+	const before, during, size = 2000, 2000, 2000
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	fill(c, "demo", 0, before, size)
+	_, events := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo"), Start: wire.Start{Kind: wire.StartEarliest}})
+	fill(r.connect(), "demo", before, during, size)
+	for i := range before + during {
+		if ev := events.next(); ev.Offset != uint64(i) {
+			t.Fatalf("event %d, want %d", ev.Offset, i)
+		}
+	}
+}
+
+// TestReplayThatEndsLeavesNothing stops a reader in the middle of its history.
+func TestReplayThatEndsLeavesNothing(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	c := r.connect()
+	fill(c, "demo", 0, 2000, 2000)
+	_, events := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("demo"), Start: wire.Start{Kind: wire.StartEarliest}})
+	events.next()
+	events.q.CancelRead(0)
+	eventually(t, func() bool {
+		r.server.hubs.mu.Lock()
+		defer r.server.hubs.mu.Unlock()
+		return len(r.server.all()[0].subscriptionList()) == 0 && len(r.server.hubs.byShard) == 0
+	})
+}
+
+// TestLargeFramesTogether: frames that together are larger than the memory for reading are read in turn.
+func TestLargeFramesTogether(t *testing.T) {
+	r := newRig(t, rigOptions{server: func(o *Options) { o.MemoryBudget, o.MaxStreamWindow = 16<<20, 256<<10 }})
+	r.stream("demo", 1, true)
+	const n = 16
+	var all []*rigStream
+	for i := range n {
+		s := r.connect().open("admin")
+		all = append(all, s)
+		go s.publish(uint64(i), "demo", record(i, 1<<20))
+	}
+	for i, s := range all {
+		if a := s.ack(); a.Failed || a.RequestID != uint64(i) {
+			t.Errorf("answer %d: %+v", i, a)
+		}
+	}
+	eventually(t, func() bool { return r.server.reading.inUse() == 0 })
+}
+
+// TestProducerNobodyHas publishes with an id that is never given out.
+func TestProducerNobodyHas(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	s := r.connect().open("admin")
+	s.send(&wire.PublishIdempotent{
+		StreamScope: wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "demo"}, RequestID: 1, Sequence: 7, Payloads: wire.MakePayloads([]byte("x")),
+	})
+	if no := expect[*wire.PublishRefused](s); no.Reason != wire.RefusedUnknownProducer {
+		t.Errorf("got %+v", no)
+	}
+}
+
+// TestKeysCount: a key that is repeated in every record counts for what the publisher may have under way.
+func TestKeysCount(t *testing.T) {
+	r := publishRequest{key: make([]byte, 32<<10), payloads: wire.MakePayloads(make([][]byte, 120)...)}
+	if n := r.size(); n < 120*32<<10 {
+		t.Errorf("120 records with a key of 32 KiB count as %d bytes", n)
+	}
+}

@@ -103,6 +103,9 @@ func (st *stream) openEvents(m *wire.Subscribe, topic *cluster.Topic, shard *bro
 	hello := wire.AppendMessage(nil, &wire.EventStreamHello{SubscriptionID: sub.id})
 	if err := out.TryWriteAll(hello); err != nil {
 		out.CancelWrite(streamNoError)
+		if errors.Is(err, quic.ErrWouldBlock) {
+			return nil, limitExceeded("the client's flow control has no room for an event stream")
+		}
 		return nil, errors.Join(errClosed, err)
 	}
 	return sub, nil

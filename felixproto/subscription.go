@@ -167,6 +167,14 @@ func (sub *subscription) replay() error {
 			return err
 		}
 		frames, err := sub.s.page(sub.shard, &c, pageBytes)
+		var out *errcode.RangeError
+		if !sub.topic.Durable && asRange(err, &out) && out.TooOld() {
+			// The ring went round: drops of an ephemeral stream are silent.
+			sub.s.metrics.overrun.Inc()
+			c.begin(ids.Offset(out.Start))
+			sub.next = c.next
+			continue
+		}
 		if len(frames) == 0 {
 			runtime.Gosched() // the hub is just looking
 		}
@@ -376,6 +384,8 @@ func (sub *subscription) close() {
 	}
 	if h != nil {
 		h.leave(sub)
+	} else {
+		sub.s.sweepHub(sub.shardID)
 	}
 	sub.conn.forget(sub)
 	sub.s.metrics.disconnected.Inc()
@@ -383,5 +393,10 @@ func (sub *subscription) close() {
 
 // watch closes the subscription when the client stops reading it or the connection ends, also while nothing is written.
 func (sub *subscription) watch() {
-	context.AfterFunc(sub.out.Context(), sub.close)
+	context.AfterFunc(sub.out.Context(), func() {
+		if !errors.Is(context.Cause(sub.out.Context()), quic.ErrStreamClosed) {
+			sub.out.CancelWrite(streamNoError) // the library keeps a stream that its peer has stopped until we have done with it too
+		}
+		sub.close()
+	})
 }
