@@ -18,7 +18,6 @@ import (
 // publishRequest is a publish of any form.
 type publishRequest struct {
 	id                        uint64
-	ack                       wire.AckMode
 	answer                    answerForm
 	tenant, namespace, stream []byte // of the frame
 	key                       []byte // nil: none
@@ -482,7 +481,7 @@ func (st *stream) binaryPublish(flags wire.Flags, payload []byte) error {
 		return st.declined(&r, err)
 	}
 	r := publishRequest{
-		id: p.RequestID, ack: p.Ack, tenant: p.TenantID, namespace: p.Namespace, stream: p.Stream, key: p.Key, payloads: p.Payloads,
+		id: p.RequestID, tenant: p.TenantID, namespace: p.Namespace, stream: p.Stream, key: p.Key, payloads: p.Payloads,
 		idempotent: p.Idempotent, producer: p.ProducerID, sequence: p.Sequence, expected: ids.NoOffset,
 	}
 	switch {
@@ -505,7 +504,7 @@ func (st *stream) unanswered(r *publishRequest) *publishRequest {
 // jsonPublish takes a publish that came as a message.
 func (st *stream) jsonPublish(scope *wire.StreamScope, payloads wire.Payloads, key []byte, id wire.Opt[uint64], ack wire.AckMode) error {
 	r := publishRequest{
-		id: id.Value, ack: ack, tenant: []byte(scope.TenantID), namespace: []byte(scope.Namespace), stream: []byte(scope.Stream), key: key,
+		id: id.Value, tenant: []byte(scope.TenantID), namespace: []byte(scope.Namespace), stream: []byte(scope.Stream), key: key,
 		payloads: payloads, expected: ids.NoOffset,
 	}
 	if ack != wire.AckNone {

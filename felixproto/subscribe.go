@@ -96,7 +96,6 @@ func (st *stream) openEvents(m *wire.Subscribe, topic *cluster.Topic, shard *bro
 	sub.skips = sub.offsets && st.flags.Has(wire.FlagSkipped)
 	sub.stamped = topic.Durable && st.flags.Has(wire.FlagTimestamps)
 	sub.lagFrame = sub.offsets && st.features.Has(wire.FeatureSubscriptionLagged)
-	sub.moves = st.features.Has(wire.FeatureShardMoved)
 	if m.QueueCapacity.Set {
 		sub.capacity = min(max(int(m.QueueCapacity.Value), 1), s.opts.QueueLargest)
 	}

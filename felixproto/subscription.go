@@ -40,7 +40,6 @@ type subscription struct {
 	skips    bool // and what lies between them
 	stamped  bool // and times
 	lagFrame bool // the client is told when it fell behind
-	moves    bool // and when its shard is served elsewhere
 	capacity int  // of the queue, in published batches
 	tenant   *tenantMetrics
 
