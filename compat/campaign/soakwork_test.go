@@ -159,8 +159,12 @@ func TestTrip(t *testing.T) {
 		{name: "silent-at-first", spoil: func(asked int, records []agent.Record) []agent.Record {
 			return records[:min(2*asked, len(records))]
 		}, silences: 2},
-		{name: "a-record-is-missing", spoil: func(_ int, records []agent.Record) []agent.Record { return records[1:] }, want: "4 records from offset 3", silences: 2},
-		{name: "a-record-too-many", spoil: func(_ int, records []agent.Record) []agent.Record { return append(records, records[0]) }, want: "6 records from offset 3"},
+		{name: "a-record-is-missing", spoil: func(_ int, records []agent.Record) []agent.Record {
+			return records[1:]
+		}, want: "4 records from offset 3", silences: 2},
+		{name: "a-record-too-many", spoil: func(_ int, records []agent.Record) []agent.Record {
+			return append(records, records[0])
+		}, want: "6 records from offset 3"},
 		{name: "out-of-order", spoil: func(_ int, records []agent.Record) []agent.Record {
 			slices.Reverse(records)
 			return records
