@@ -11,10 +11,11 @@ import (
 // snapshotMagic and snapshotVersion begin every snapshot (FORMAT.md).
 const (
 	snapshotMagic   = "FLXMETA\n"
-	snapshotVersion = 3
-	// Versions that are still read: before client quotas; before signing keys and what a native stream has.
+	snapshotVersion = 4
+	// Versions that are still read: before client quotas; before signing keys and what a native stream has; before caches and access rules.
 	noQuotasVersion = 1
 	noKeysVersion   = 2
+	noCachesVersion = 3
 )
 
 // maxSnapshotBytes bounds what Restore reads into memory. It is far above what is ever written: a bound on metadata itself would belong
@@ -65,6 +66,9 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	for _, t := range topics {
 		w.topic(t, sets)
 	}
+	w.caches(m)
+	w.rules(m)
+	w.bool(m.PlacementPaused())
 	return w.seal()
 }
 
@@ -103,6 +107,11 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	}
 	if err := r.topics(build, format); err != nil {
 		return nil, err
+	}
+	if format > noCachesVersion {
+		r.caches(build)
+		r.rules(build)
+		build.SetPlacementPaused(r.bool())
 	}
 	return build.Build(version), r.end()
 }
