@@ -268,7 +268,7 @@ func FuzzSnapshot(f *testing.F) {
 		b := EncodeSnapshot(s.image)
 		f.Add(b[:len(b)-4])
 	}
-	for _, name := range []string{"snapshot-v1.bin", "snapshot-v2.bin", "snapshot-v3-streams.bin"} {
+	for _, name := range []string{"snapshot-v1.bin", "snapshot-v2.bin", "snapshot-v3.bin", "snapshot-v3-streams.bin"} {
 		if old, err := os.ReadFile("testdata/" + name); err == nil {
 			f.Add(old[:len(old)-4])
 		}

@@ -146,7 +146,9 @@ func TestRules(t *testing.T) {
 		t.Errorf("deleted: %v, %d left", err, s.image.PolicyCount())
 	}
 
-	pair := func(user, role string) cluster.Grouping { return cluster.Grouping{Tenant: "default", User: user, Role: role} }
+	pair := func(user, role string) cluster.Grouping {
+		return cluster.Grouping{Tenant: "default", User: user, Role: role}
+	}
 	for _, g := range []cluster.Grouping{pair("p:a", "role:r"), pair("role:r", "role:s"), pair("role:s", "role:r"), pair("group:g", "role:t"), pair("p:b", "role:u")} {
 		if res := s.next(cluster.PutGrouping{Grouping: g}); res.Err != nil || res.Unchanged {
 			t.Errorf("%+v: %+v", g, res)
@@ -197,9 +199,9 @@ func TestPausePlacement(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfVersionThree opens a snapshot that was written before there were caches and access rules, and goes on from it. Its bytes
+// TestSnapshotWithoutCaches opens a snapshot that was written before there were caches and access rules, and goes on from it. Its bytes
 // are never to be changed.
-func TestSnapshotOfVersionThree(t *testing.T) {
+func TestSnapshotWithoutCaches(t *testing.T) {
 	old, err := os.ReadFile("testdata/snapshot-v3-streams.bin")
 	if err != nil {
 		t.Fatal(err)

@@ -42,6 +42,9 @@ func (s *state) createStream(b *cluster.Builder, n *cluster.NewStream) cluster.I
 		// Ids are drawn at random by the proposer: this is a fault of ours, never of the client.
 		return cluster.ItemResult{Err: errcode.Newf(errcode.Internal, "topic id %s is in use", n.ID)}
 	}
+	if err := checkTopics(m); err != nil {
+		return cluster.ItemResult{Err: err}
+	}
 	overrides := map[string]string{}
 	n.Retention.Apply(overrides)
 	cluster.SetConsistency(overrides, streamConsistency(n.Consistency))
@@ -160,12 +163,14 @@ func (s *state) deleteNamespace(b *cluster.Builder, c cluster.DeleteNamespace) e
 	return nil
 }
 
-func (s *state) deleteTenant(b *cluster.Builder, c cluster.DeleteTenant) error {
+func (s *state) deleteTenant(b *cluster.Builder, c cluster.DeleteTenant, position uint64) error {
 	if b.Current().Tenant(c.Name) == nil {
 		return errcode.Newf(errcode.ResourceNotFound, "tenant %.64q does not exist", c.Name)
 	}
 	s.deleteAll(b, c.Name, func(*cluster.Topic) bool { return true })
 	b.DeleteTenant(c.Name)
+	// From here on a tenant of this name is another one: what the old one's sessions and groups are stamped with is below.
+	b.SetTenantsDeleted(position)
 	return nil
 }
 

@@ -60,7 +60,7 @@ func listAssignments(c *call) (answer, error) {
 
 // shardsBehind iterates over the shards that follow the start of a page, by tenant, namespace, kind, name and number.
 func shardsBehind(m *cluster.Image, p page) (iter.Seq[shard], error) {
-	topics, last, next := m.SortedTopics(), (*cluster.Topic)(nil), 0
+	topics, last, next := topicsBehind(m, "", "", ""), (*cluster.Topic)(nil), 0
 	if p.after != nil {
 		n, err := strconv.ParseUint(p.after[4], 10, 31)
 		if err != nil {
@@ -73,7 +73,7 @@ func shardsBehind(m *cluster.Image, p page) (iter.Seq[shard], error) {
 		if last != nil && !yieldShards(last, next, yield) {
 			return
 		}
-		for _, t := range topics {
+		for t := range topics {
 			if !yieldShards(t, 0, yield) {
 				return
 			}

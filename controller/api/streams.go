@@ -5,8 +5,6 @@ import (
 	"iter"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
@@ -103,7 +101,7 @@ func streamsBehind(m *cluster.Image, tenant, namespace string, p page) iter.Seq[
 		after = p.after[0]
 	}
 	return func(yield func(*cluster.Topic) bool) {
-		for _, t := range topicsBehind(m, tenant, namespace, after) {
+		for t := range topicsBehind(m, tenant, namespace, after) {
 			if t.Tenant != tenant || t.Namespace != namespace || !yield(t) {
 				return
 			}
@@ -111,22 +109,9 @@ func streamsBehind(m *cluster.Image, tenant, namespace string, p page) iter.Seq[
 	}
 }
 
-// topicsBehind returns what of all topics, sorted by tenant, namespace and name, follows a key.
-func topicsBehind(m *cluster.Image, tenant, namespace, name string) []*cluster.Topic {
-	all := m.SortedTopics()
-	i, found := slices.BinarySearchFunc(all, [3]string{tenant, namespace, name}, func(t *cluster.Topic, key [3]string) int {
-		if c := strings.Compare(t.Tenant, key[0]); c != 0 {
-			return c
-		}
-		if c := strings.Compare(t.Namespace, key[1]); c != 0 {
-			return c
-		}
-		return strings.Compare(t.Name, key[2])
-	})
-	if found {
-		i++
-	}
-	return all[i:]
+// topicsBehind iterates over what of all topics, sorted by tenant, namespace and name, follows a key.
+func topicsBehind(m *cluster.Image, tenant, namespace, name string) iter.Seq[*cluster.Topic] {
+	return func(yield func(*cluster.Topic) bool) { m.TopicsBehind(tenant, namespace, name, yield) }
 }
 
 // stream is the one in the path, after its right was checked.
