@@ -157,7 +157,7 @@ func (rt *route) statuses() []int {
 	if rt.takes != nil || rt.query != nil || strings.Contains(rt.path, "{") {
 		list = append([]int{http.StatusBadRequest}, list...)
 	}
-	if rt.method != http.MethodGet {
+	if rt.method != http.MethodGet && rt.gives != nil {
 		list = append([]int{http.StatusServiceUnavailable}, list...)
 	}
 	return list

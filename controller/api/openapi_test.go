@@ -100,10 +100,19 @@ var strictSchemas = sync.OnceValues(func() (*jsonschema.Compiler, error) {
 	return c, c.AddResource("openapi.json", doc)
 })
 
-var schemas struct {
+var schemas = answers{compiled: map[string]*jsonschema.Schema{}, seen: map[string]bool{}}
+
+type answers struct {
 	mu       sync.Mutex
 	compiled map[string]*jsonschema.Schema
 	seen     map[string]bool // "GET /v1/nodes 200": answers that tests got
+}
+
+// note remembers that a test got an answer of a route.
+func (a *answers) note(rt *route, status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.seen[fmt.Sprint(rt.method, " ", rt.path, " ", status)] = true
 }
 
 // fits holds JSON against the schema at a place of the document.
@@ -122,9 +131,6 @@ func fits(text []byte, place ...string) error {
 	if s == nil {
 		if s, err = c.Compile(at); err != nil {
 			return err
-		}
-		if schemas.compiled == nil {
-			schemas.compiled = map[string]*jsonschema.Schema{}
 		}
 		schemas.compiled[at] = s
 	}
@@ -149,12 +155,7 @@ func (r *rig) holdAgainstDocument(req *http.Request, sent []byte, res response) 
 		return
 	}
 	status := strconv.Itoa(res.status)
-	schemas.mu.Lock()
-	if schemas.seen == nil {
-		schemas.seen = map[string]bool{}
-	}
-	schemas.seen[rt.method+" "+rt.path+" "+status] = true
-	schemas.mu.Unlock()
+	schemas.note(rt, res.status)
 	body, success := rt.gives[res.status]
 	method := strings.ToLower(rt.method)
 	switch {

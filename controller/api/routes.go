@@ -254,7 +254,7 @@ func served() []route {
 		{
 			method: http.MethodPost, path: "/v1/shard-moves", access: byToken, right: "node.manage on cluster:*",
 			summary: "refused: the nodes of this release do not hand shards to each other", handle: startMove,
-			takes: moveRequest{}, refuses: []int{http.StatusNotFound, http.StatusConflict},
+			takes: moveRequest{}, refuses: []int{http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 		},
 		{
 			method: http.MethodDelete, path: "/v1/shard-moves/{owner}/{namespace}/{stream}/{shard}", access: byToken, right: "node.manage on cluster:*",
@@ -287,7 +287,7 @@ func served() []route {
 			method: http.MethodPost, path: "/v1/placement/abandon/{owner}/{namespace}/{stream}/{shard}", access: byToken, right: "node.manage on cluster:*",
 			summary: "refused: not_stranded, or unavailable while the node that holds the shard is not live", handle: abandonShard,
 			query:   []parameter{{name: "kind", about: "what holds the shard; default stream", schema: aKind}},
-			refuses: []int{http.StatusNotFound, http.StatusConflict},
+			refuses: []int{http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 		},
 	}
 }
