@@ -9,6 +9,8 @@
 //	topics.go      applying commands about topics
 //	streams.go     applying commands about native streams, and deletions of what holds streams
 //	keys.go        applying commands about signing keys
+//	caches.go      applying commands about caches, and streams and caches together
+//	rules.go       applying commands about policies and groupings
 //	placement.go   which brokers hold a new partition
 //
 // # Invariants

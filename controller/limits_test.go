@@ -124,14 +124,18 @@ func outcomeOf(res cluster.Result) error {
 // TestLimitsBoundSnapshots adds up the largest snapshot that the limits allow: it must be one that can be read back.
 func TestLimitsBoundSnapshots(t *testing.T) {
 	const (
-		number     = 10 // the longest
-		tenant     = 2*cluster.MaxDisplayNameLength + cluster.MaxSigningKeys*(maxKeyIDLength+64) + number
-		namespace  = cluster.MaxNameLength + cluster.MaxDisplayNameLength + 2*number
-		topic      = 16 + 3*cluster.MaxTopicLength + cluster.MaxNameLength + 16*number
-		partition  = 3 * number
-		quota      = cluster.MaxNameLength + 2*cluster.MaxQuotaNameLength + 8*number
+		number    = 10 // the longest
+		tenant    = 2*cluster.MaxDisplayNameLength + cluster.MaxSigningKeys*(maxKeyIDLength+64) + number
+		namespace = cluster.MaxNameLength + cluster.MaxDisplayNameLength + 2*number
+		topic     = 16 + 3*cluster.MaxTopicLength + cluster.MaxNameLength + 16*number
+		partition = 3 * number
+		quota     = cluster.MaxNameLength + 2*cluster.MaxQuotaNameLength + 8*number
+		cache     = 16 + 3*cluster.MaxNameLength + cluster.MaxCacheTitle + 8*number
+		// A rule has four texts of at least a byte, each with its length before it.
+		rules      = 3 * cluster.MaxRuleBytes
 		everything = cluster.MaxTenants*tenant + cluster.MaxNamespaces*namespace + cluster.MaxTopics*topic + cluster.MaxPartitions*partition +
-			cluster.MaxQuotas*quota + 2*cluster.MaxOverrideBytes + 16*cluster.MaxRemembered
+			cluster.MaxQuotas*quota + 2*cluster.MaxOverrideBytes + 16*cluster.MaxRemembered +
+			cluster.MaxCaches*cache + rules
 	)
 	if everything > maxSnapshotBytes {
 		t.Errorf("the limits allow a snapshot of %d bytes, and %d can be read", everything, maxSnapshotBytes)

@@ -12,10 +12,12 @@ import (
 const (
 	snapshotMagic   = "FLXMETA\n"
 	snapshotVersion = 4
-	// Versions that are still read: before client quotas; before signing keys and what a native stream has; before incarnations of tenants.
+	// Versions that are still read: before client quotas; before signing keys and what a native stream has; before incarnations of
+	// tenants, caches and access rules.
 	noQuotasVersion       = 1
 	noKeysVersion         = 2
 	noIncarnationsVersion = 3
+	noCachesVersion       = 3
 )
 
 // maxSnapshotBytes bounds what Restore reads into memory. It is above what the limits of the state machine let a snapshot grow to, since
@@ -68,6 +70,9 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	for _, t := range topics {
 		w.topic(t, sets)
 	}
+	w.caches(m)
+	w.rules(m)
+	w.bool(m.PlacementPaused())
 	return w.seal()
 }
 
@@ -109,6 +114,11 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	}
 	if err := r.topics(build, format); err != nil {
 		return nil, err
+	}
+	if format > noCachesVersion {
+		r.caches(build)
+		r.rules(build)
+		build.SetPlacementPaused(r.bool())
 	}
 	return build.Build(version), r.end()
 }

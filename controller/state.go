@@ -62,6 +62,22 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 		res.Err = activateSigningKey(b, c)
 	case cluster.RetireSigningKey:
 		res.Err = retireSigningKey(b, c)
+	case cluster.CreateResources:
+		b, res = s.createResources(b, c)
+	case cluster.UpdateCache:
+		res.Items = []cluster.ItemResult{updateCache(b, c)}
+	case cluster.DeleteCache:
+		res.Err = deleteCache(b, c)
+	case cluster.PutPolicy:
+		res = putPolicy(b, c.Policy)
+	case cluster.DeletePolicy:
+		res.Err = deletePolicy(b, c.Policy)
+	case cluster.PutGrouping:
+		res = putGrouping(b, c.Grouping)
+	case cluster.DeleteGrouping:
+		res.Err = deleteGrouping(b, c.Grouping)
+	case cluster.PausePlacement:
+		res = pausePlacement(b, c.Paused)
 	default:
 		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
 	}

@@ -15,20 +15,10 @@ func (s *state) createStreams(b *cluster.Builder, list []cluster.NewStream) (*cl
 		return b, refused(errcode.InvalidRequest, "%d streams are asked for, at most %d are made at a time", n, cluster.MaxCreateStreams)
 	}
 	items := make([]cluster.ItemResult, len(list))
-	failed := false
 	for i := range list {
 		items[i] = s.createStream(b, &list[i])
-		failed = failed || items[i].Err != nil
 	}
-	if !failed {
-		return b, cluster.Result{Items: items}
-	}
-	for i := range items {
-		if items[i].Err == nil && !items[i].Unchanged {
-			items[i] = cluster.ItemResult{Err: errNotAttempted}
-		}
-	}
-	return cluster.NewBuilder(s.image), cluster.Result{Items: items}
+	return s.allOrNone(b, items)
 }
 
 var errNotAttempted = errcode.New(errcode.OperationNotAttempted, "controller: not made, since another of the request cannot be made")

@@ -97,7 +97,7 @@ func (c *call) mintDevToken() (answer, error) {
 	if !initialized {
 		return answer{}, notFound("tenant %s has no key that signs", t.Name)
 	}
-	all, err := c.server.opts.Bootstrap.Permissions(t.Name)
+	all, err := c.developmentRights(t.Name, claims.Principal)
 	if err != nil {
 		return answer{}, err
 	}

@@ -26,6 +26,7 @@ func NewBuilder(base *Image) *Builder {
 		version: base.version, clusterID: base.clusterID,
 		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces, quotas: base.quotas,
 		byName: base.byName, byID: base.byID, sorted: base.sorted, partitions: base.partitions, overrides: base.overrides,
+		caches: base.caches, policies: base.policies, groupings: base.groupings, ruleBytes: base.ruleBytes, paused: base.paused,
 		deleted: base.deleted, nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
 		tenantsDeleted: base.tenantsDeleted, defaults: base.defaults,
 	}}
@@ -47,6 +48,9 @@ func (b *Builder) SetClusterID(id string) { b.m.clusterID = id }
 
 // SetNextBroker sets the number for the next new node.
 func (b *Builder) SetNextBroker(n ids.BrokerID) { b.m.nextBroker = n }
+
+// SetPlacementPaused says whether placement is paused.
+func (b *Builder) SetPlacementPaused(paused bool) { b.m.paused = paused }
 
 // SetNextProducerID sets the first producer id not handed out.
 func (b *Builder) SetNextProducerID(id int64) { b.m.nextProducerID = id }
@@ -102,7 +106,7 @@ func (b *Builder) PutNamespace(n Namespace) {
 	b.m.namespaces = slices.Insert(b.m.namespaces, i, &n)
 }
 
-// DeleteNamespace removes a namespace. Its topics must be gone.
+// DeleteNamespace removes a namespace with its caches. Its topics must be gone.
 func (b *Builder) DeleteNamespace(tenant, name string) {
 	i, ok := b.m.findNamespace(tenant, name)
 	if !ok {
@@ -112,9 +116,10 @@ func (b *Builder) DeleteNamespace(tenant, name string) {
 		b.m.namespaces, b.ownNamespaces = slices.Clone(b.m.namespaces), true
 	}
 	b.m.namespaces = slices.Delete(b.m.namespaces, i, i+1)
+	b.deleteCaches(tenant, name)
 }
 
-// DeleteTenant removes a tenant with its namespaces and client quotas. Its topics must be gone.
+// DeleteTenant removes a tenant with its namespaces, caches, access rules and client quotas. Its topics must be gone.
 func (b *Builder) DeleteTenant(name string) {
 	i, ok := b.findTenant(name)
 	if !ok {
@@ -124,6 +129,8 @@ func (b *Builder) DeleteTenant(name string) {
 	b.m.tenants = slices.Delete(b.m.tenants, i, i+1)
 	b.m.namespaces = slices.DeleteFunc(slices.Clone(b.m.namespaces), func(n *Namespace) bool { return n.Tenant == name })
 	b.ownNamespaces = true
+	b.deleteCaches(name, "")
+	b.deleteRules(name)
 	if i, ok := b.m.findQuotas(name); ok {
 		if b.ownQuotas == nil {
 			b.ownQuotas = map[string]bool{}

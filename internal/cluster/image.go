@@ -21,6 +21,12 @@ type Image struct {
 	partitions int // over all topics
 	overrides  int // bytes of their Overrides, over all topics
 
+	caches    ordered[*Cache]
+	policies  ordered[*Policy]
+	groupings ordered[*Grouping]
+	ruleBytes int  // of all policies and groupings
+	paused    bool // placement is
+
 	// deleted are the ids of the topics deleted last, the oldest first, at most MaxRemembered. Shared, never appended to in place.
 	deleted []ids.TopicID
 
@@ -132,10 +138,7 @@ func (m *Image) findNamespace(tenant, name string) (int, bool) {
 // Namespaces returns the namespaces of a tenant, sorted by name. Shared: do not write to it.
 func (m *Image) Namespaces(tenant string) []*Namespace {
 	i, _ := m.findNamespace(tenant, "")
-	j := i
-	for j < len(m.namespaces) && m.namespaces[j].Tenant == tenant {
-		j++
-	}
+	j, _ := m.findNamespace(tenant+"\x00", "") // no name lies between a tenant's and the same with NUL behind it
 	return m.namespaces[i:j:j]
 }
 
@@ -164,6 +167,9 @@ func (m *Image) WasDeleted(id ids.TopicID) bool { return slices.Contains(m.delet
 
 // Deleted returns the remembered deletions, the oldest first. Shared: do not write to it.
 func (m *Image) Deleted() []ids.TopicID { return m.deleted }
+
+// PlacementPaused says that the control plane leaves every shard where it is.
+func (m *Image) PlacementPaused() bool { return m.paused }
 
 // TopicCount is the number of topics over all tenants.
 func (m *Image) TopicCount() int { return m.byID.n }
