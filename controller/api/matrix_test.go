@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,14 +177,13 @@ func TestCheck1(t *testing.T) {
 				}
 				foreign := map[access]int{byTenant: 401, byToken: 403, byOperator: 401}
 				r.want(foreign[rt.access], rt.method, path, r.token(other, "tenant.manage:tenant:other", "stream.publish:stream:other/*/*"), body)
-				for _, right := range all {
-					if enough := right == e.right || strings.HasPrefix(right, "rbac.view:") && strings.HasPrefix(e.right, "rbac.view:") ||
+				// Every other right together is not enough.
+				others := slices.DeleteFunc(slices.Clone(all), func(right string) bool {
+					return right == e.right || strings.HasPrefix(right, "rbac.view:") && strings.HasPrefix(e.right, "rbac.view:") ||
 						rt.operation() == "listNamespaces" && strings.HasPrefix(right, "ns.manage:") ||
-						(rt.operation() == "listStreams" || rt.operation() == "listCaches") && strings.HasPrefix(right, strings.TrimRight(e.right, "sc")); enough {
-						continue
-					}
-					r.want(403, rt.method, path, exact(r, right), body)
-				}
+						(rt.operation() == "listStreams" || rt.operation() == "listCaches") && strings.HasPrefix(right, strings.TrimRight(e.right, "sc"))
+				})
+				r.want(403, rt.method, path, exact(r, others...), body)
 			}
 			if r.c.Image() != before {
 				t.Error("a call that was turned away changed something")
