@@ -34,6 +34,7 @@ const (
 	kindPutSigningKey       = 17
 	kindActivateSigningKey  = 18
 	kindRetireSigningKey    = 19
+	kindInitializeTenant    = 20
 	kindCreateResources     = 40
 	kindUpdateCache         = 41
 	kindDeleteCache         = 42

@@ -33,6 +33,8 @@ func resourceSamples() []cluster.Command {
 		cluster.PutGrouping{Grouping: grouping},
 		cluster.DeleteGrouping{Grouping: cluster.Grouping{Tenant: "t", User: "none", Role: "role:r"}},
 		cluster.PausePlacement{Paused: true},
+		cluster.InitializeTenant{Name: "t", DisplayName: "T é", Key: cluster.KeyFromSeed(seed(7)), Policies: []cluster.Policy{policy}, Groupings: []cluster.Grouping{grouping}},
+		cluster.InitializeTenant{Name: "t9", Key: cluster.KeyFromSeed(seed(8))},
 	}
 }
 

@@ -43,6 +43,7 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 		w.text(t.Name)
 		w.text(t.DisplayName)
 		w.uint(t.Incarnation)
+		w.bool(t.Bootstrapped)
 		list := m.Namespaces(t.Name)
 		w.count(len(list))
 		for _, n := range list {
@@ -131,6 +132,7 @@ func (r *reader) tenant(build *cluster.Builder, format byte) {
 		if t.Incarnation = r.uint(); t.Incarnation > build.Current().TenantsDeleted() {
 			r.fail("tenant of an incarnation that cannot be")
 		}
+		t.Bootstrapped = r.bool()
 	}
 	build.PutTenant(t)
 	for range r.count(1) {

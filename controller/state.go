@@ -56,6 +56,8 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 		res.Err = s.deleteNamespace(b, c)
 	case cluster.DeleteTenant:
 		res.Err = s.deleteTenant(b, c, position)
+	case cluster.InitializeTenant:
+		b, res.Err = s.initializeTenant(b, c)
 	case cluster.PutSigningKey:
 		res = putSigningKey(b, c)
 	case cluster.ActivateSigningKey:

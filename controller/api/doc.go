@@ -9,7 +9,7 @@
 //	pages.go      pages of listings and their cursors
 //	errors.go     refusals, and from error kinds to statuses
 //	tenants.go namespaces.go streams.go resources.go signing_keys.go nodes.go assignments.go system.go   the calls
-//	bootstrap.go  the bootstrap listener: development tokens
+//	bootstrap.go  the bootstrap listener: a tenant's first key and rules; development tokens
 //
 // # The way of a request
 //

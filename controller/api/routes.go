@@ -294,10 +294,14 @@ func served() []route {
 
 // bootstrapRoutes is what the bootstrap listener serves.
 func bootstrapRoutes(o BootstrapOptions) []route {
-	if !o.DevTokens {
-		return nil
-	}
-	return []route{{
-		method: http.MethodPost, path: "/internal/bootstrap/tenants/{tenant}/dev-token", summary: "mint a development token", handle: devToken,
+	routes := []route{{
+		method: http.MethodPost, path: "/internal/bootstrap/tenants/{tenant}/initialize",
+		summary: "give a tenant its first key and its first administrators, once", handle: initializeTenant,
 	}}
+	if o.DevTokens {
+		routes = append(routes, route{
+			method: http.MethodPost, path: "/internal/bootstrap/tenants/{tenant}/dev-token", summary: "mint a development token", handle: devToken,
+		})
+	}
+	return routes
 }

@@ -153,7 +153,7 @@ func TestKafkaTokenLogin(t *testing.T) {
 		{"wrong_static_password", "static", "secret2", "none"},
 		{"token_for_a_static_user", "static", writer, "signature"},
 	}
-	v := &kafkaVerifier{static: newStaticVerifier(n.config.Kafka.PlainUsers), tokens: n.verifiers.broker}
+	v := &kafkaVerifier{image: n.controller.Image, static: newStaticVerifier(n.config.Kafka.PlainUsers), tokens: n.verifiers.broker}
 	for _, tt := range refused {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := connect(tt.tenant, tt.password).Ping(t.Context()); !errors.Is(err, kerr.SaslAuthenticationFailed) {
@@ -234,7 +234,10 @@ func clientCertificate(t *testing.T, ca *authority, principal string) tls.Certif
 }
 
 func TestStaticLoginIsBoundToo(t *testing.T) {
-	v := &kafkaVerifier{static: newStaticVerifier([]Credential{{"acme", "secret"}}), bind: true}
+	b := cluster.NewBuilder(cluster.NewImage(nil))
+	b.PutTenant(cluster.Tenant{Name: "acme"})
+	image := b.Build(1)
+	v := &kafkaVerifier{image: func() *cluster.Image { return image }, static: newStaticVerifier([]Credential{{"acme", "secret"}}), bind: true}
 	id, err := v.VerifyPlain(t.Context(), "acme", "secret")
 	if err != nil {
 		t.Fatal(err)
