@@ -112,15 +112,21 @@ var endpoints = map[string]endpoint{
 // matrixRig has one of everything that the matrix names, and a staged key.
 func matrixRig(t *testing.T) (*rig, string) {
 	r := newRig(t)
-	key := cluster.KeyFromSeed([]byte(strings.Repeat("k", 32)))
-	r.propose(cluster.PutSigningKey{Tenant: acme, Key: key})
+	fillMatrix(r)
+	return r, matrixKey.ID
+}
+
+var matrixKey = cluster.KeyFromSeed([]byte(strings.Repeat("k", 32)))
+
+// fillMatrix makes what the matrix names.
+func fillMatrix(r *rig) {
+	r.propose(cluster.PutSigningKey{Tenant: acme, Key: matrixKey})
 	r.propose(cluster.CreateResources{
 		Streams: []cluster.NewStream{{TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: "s"}, Shards: 1, ReplicationFactor: 1}},
 		Caches:  []cluster.NewCache{{TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: "c"}, Shards: 1, ReplicationFactor: 1}},
 	})
 	r.propose(cluster.PutPolicy{Policy: cluster.Policy{Tenant: acme, Subject: "role:r", Object: "stream:acme/ns/s", Action: "stream.publish"}})
 	r.propose(cluster.PutGrouping{Grouping: cluster.Grouping{Tenant: acme, User: "p:u", Role: "role:r"}})
-	return r, key.ID
 }
 
 // call returns the path and the body of an endpoint for what exists, or for what does not.
