@@ -183,18 +183,23 @@ func TestKafkaTokenWithCertificate(t *testing.T) {
 	if err := writeSynced(caFile, pemBlock("CERTIFICATE", ca.cert.Raw)); err != nil {
 		t.Fatal(err)
 	}
-	n := openTest(t, filepath.Join(dir, "data"), "FELIX_TLS_CLIENT_CA="+caFile, "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=true")
+	cert, key, err := ca.issue([]string{"localhost", "127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
+	if err := errors.Join(writeSynced(certFile, cert), writeSynced(keyFile, key)); err != nil {
+		t.Fatal(err)
+	}
+	n := openTest(t, filepath.Join(dir, "data"), "FELIX_TLS_CLIENT_CA="+caFile, "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=true",
+		"FELIX_TLS_CERT="+certFile, "FELIX_TLS_KEY="+keyFile)
 	acme := withTenant(t, n, "acme", 1)
 	roots := x509.NewCertPool()
 	conf, err := n.clientTLS(time.Now)
 	if err != nil || conf.ClientAuth != tls.RequireAndVerifyClientCert {
 		t.Fatal("client certificates are not asked for", err)
 	}
-	server, err := developmentCertOf(&n.config).authority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots.AddCert(server.cert)
+	roots.AddCert(ca.cert)
 	ping := func(principal, actor string) error {
 		token := mintTest(t, acme, auth.Claims{Tenant: "acme", Principal: principal, Actor: actor})
 		return newClient(t, n.Addrs().Kafka, kgo.RetryTimeout(testTimeout/10), kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()),
