@@ -195,11 +195,29 @@ func TestRow115And120(t *testing.T) {
 	r := newRig(t)
 	ruler := r.ruler(acme)
 	for _, c := range [][2]string{
-		{"tenant:*", "rbac.view"}, {"stream:*", "stream.publish"}, {"node:*", "node.manage"}, {"cluster:nodes", "node.view"}, {"cluster:", "node.view"},
-		{"tenant:other", "rbac.view"}, {"stream:other/ns/s", "stream.publish"}, {"namespace:*/ns", "ns.manage"}, {"stream:acme/*/s", "stream.publish"}, {"stream:acme/ns", "stream.publish"},
-		{"", "stream.publish"}, {"acme", "stream.publish"}, {"Stream:acme/ns/s", "stream.publish"}, {"group:acme/ns/*/g", "group.consume"},
-		{"cache:acme/ns/c/k", "cache.manage"}, {"cache:acme/ns/c/k*", "rbac.view"}, {"cache:acme/ns/c/*", "cache.read"}, {"cache:acme/ns/c/a*b", "cache.read"},
-		{"cache:acme/*/c/k", "cache.read"}, {"stream:acme/ns/s", "cache.read"}, {"tenant:acme", "stream.publish"}, {"stream:acme/ns/s", "no.such"}, {"stream:acme/ns/s", ""},
+		{"tenant:*", "rbac.view"},
+		{"stream:*", "stream.publish"},
+		{"node:*", "node.manage"},
+		{"cluster:nodes", "node.view"},
+		{"cluster:", "node.view"},
+		{"tenant:other", "rbac.view"},
+		{"stream:other/ns/s", "stream.publish"},
+		{"namespace:*/ns", "ns.manage"},
+		{"stream:acme/*/s", "stream.publish"},
+		{"stream:acme/ns", "stream.publish"},
+		{"", "stream.publish"},
+		{"acme", "stream.publish"},
+		{"Stream:acme/ns/s", "stream.publish"},
+		{"group:acme/ns/*/g", "group.consume"},
+		{"cache:acme/ns/c/k", "cache.manage"},
+		{"cache:acme/ns/c/k*", "rbac.view"},
+		{"cache:acme/ns/c/*", "cache.read"},
+		{"cache:acme/ns/c/a*b", "cache.read"},
+		{"cache:acme/*/c/k", "cache.read"},
+		{"stream:acme/ns/s", "cache.read"},
+		{"tenant:acme", "stream.publish"},
+		{"stream:acme/ns/s", "no.such"},
+		{"stream:acme/ns/s", ""},
 	} {
 		for _, method := range []string{"POST", "DELETE"} {
 			r.want(400, method, rulesPath+"policies", ruler, policyText("role:r", c[0], c[1]))
@@ -271,8 +289,11 @@ func TestRow118(t *testing.T) {
 	r := newRig(t)
 	ruler := r.ruler(acme)
 	for _, p := range [][3]string{
-		{"role:in", "stream:acme/ns/s", "stream.publish"}, {"role:in", "stream:acme/ns/*", "stream.subscribe"},
-		{"role:mixed", "stream:acme/ns/s", "stream.publish"}, {"role:mixed", "stream:acme/n2/s", "stream.publish"}, {"role:top", "stream:acme/ns/t", "stream.publish"},
+		{"role:in", "stream:acme/ns/s", "stream.publish"},
+		{"role:in", "stream:acme/ns/*", "stream.subscribe"},
+		{"role:mixed", "stream:acme/ns/s", "stream.publish"},
+		{"role:mixed", "stream:acme/n2/s", "stream.publish"},
+		{"role:top", "stream:acme/ns/t", "stream.publish"},
 	} {
 		r.want(201, "POST", rulesPath+"policies", ruler, policyText(p[0], p[1], p[2]))
 	}
