@@ -114,7 +114,7 @@ func (c *client) send(req kmsg.Request) int32 {
 // frame reads one answer without its size.
 func (c *client) frame() []byte {
 	c.t.Helper()
-	_ = c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	var size [4]byte
 	if _, err := io.ReadFull(c.nc, size[:]); err != nil {
 		c.t.Fatalf("read size: %v", err)
@@ -155,7 +155,7 @@ func (c *client) ask(req kmsg.Request) kmsg.Response {
 // wantClosed checks that the server closes the connection without another byte.
 func (c *client) wantClosed() {
 	c.t.Helper()
-	_ = c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	n, err := c.nc.Read(make([]byte, 64))
 	var timeout net.Error
 	if n > 0 || err == nil || errors.As(err, &timeout) && timeout.Timeout() {
