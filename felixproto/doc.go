@@ -1,7 +1,7 @@
 // Package felixproto speaks the native Felix protocol over QUIC: connections, authentication, publishes, subscriptions, reads and
 // discovery, over the verbs of package broker. Types of the QUIC library do not leave it; the codec is package wire.
 //
-//	server.go        sockets, admission of connections, shutdown; udp_*.go: receiving coalesced and oversized datagrams
+//	server.go        sockets, admission of connections, shutdown; package internal/udp receives
 //	conn.go          one connection: its streams, identities, subscriptions and what they may use
 //	stream.go        one stream that a client opened: reading, answering, ending; inbox.go: its frames; budget.go: shared memory
 //	auth.go          the first frame; message.go: which request is served by what
@@ -46,7 +46,7 @@
 // # Non-obvious
 //
 //   - a TLS stack of QUIC refuses clients that offer no protocol as soon as the server lists one, so the choice is made for each hello.
-//   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see packetConn.
+//   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see package internal/udp.
 //   - the client ends its sending side right after a subscribe and stops reading the answer's stream: the subscription must survive both.
 //   - an answer that is followed at once by the connection's close may never arrive: see goodbye.
 //   - a stream that nobody reads to its end holds the client's stream credit for ever: every end reads or cancels.
