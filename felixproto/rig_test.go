@@ -336,7 +336,7 @@ func (s *rigStream) write(b []byte) {
 
 // frame reads the next frame.
 func (s *rigStream) frame() (wire.Header, []byte, error) {
-	_ = s.q.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = s.q.SetReadDeadline(time.Now().Add(time.Minute))
 	return wire.ReadFrame(s.q, nil, wire.DefaultMaxFrameBytes)
 }
 
@@ -421,7 +421,7 @@ func (c *rigConn) eventStream(id uint64) *rigEvents {
 		q, err := c.q.AcceptUniStream(ctx)
 		cancel()
 		must(c.t, err)
-		_ = q.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = q.SetReadDeadline(time.Now().Add(time.Minute))
 		_, payload, err := wire.ReadFrame(q, nil, wire.DefaultMaxFrameBytes)
 		must(c.t, err)
 		m, err := wire.ParseReply(payload)
@@ -437,7 +437,7 @@ func (c *rigConn) eventStream(id uint64) *rigEvents {
 
 // batch reads the next event batch, or the last message of the stream.
 func (e *rigEvents) batch() (*wire.EventBatch, wire.Message, error) {
-	_ = e.q.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = e.q.SetReadDeadline(time.Now().Add(time.Minute))
 	h, payload, err := wire.ReadFrame(e.q, nil, wire.DefaultMaxFrameBytes)
 	if err != nil {
 		return nil, nil, err
