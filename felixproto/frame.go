@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log/recordbatch"
@@ -80,6 +82,8 @@ type cutter struct {
 	last, next ids.Offset
 	// lost is told of records that cannot be delivered: damaged ones, and those above maxEvent.
 	lost func(offset ids.Offset, err error)
+	// encoded counts the frames; nil for none.
+	encoded prometheus.Counter
 
 	open openFrame
 	out  []*frame
@@ -206,6 +210,9 @@ func (c *cutter) closeFrame() {
 	c.open.frame = nil
 	c.budget.take(f.bytes())
 	c.out = append(c.out, f)
+	if c.encoded != nil {
+		c.encoded.Inc()
+	}
 }
 
 // growing is a pooled buffer that grows.

@@ -376,6 +376,7 @@ func (s *Server) cutter(budget *deliveryBudget, shard ids.ShardID) cutter {
 	o := &s.opts
 	return cutter{
 		pool: o.Pool, budget: budget, maxEvents: o.EventsPerFrame, maxBytes: o.BytesPerFrame, maxEvent: o.MaxRecord, maxDecoded: o.MaxDecodedBytes,
+		encoded: s.metrics.encoded,
 		lost: func(offset ids.Offset, err error) {
 			s.metrics.undeliverable.Inc()
 			s.logger.Error("record cannot be delivered to native readers", zap.Stringer("shard", shard), zap.Int64("offset", int64(offset)), zap.Error(err))
