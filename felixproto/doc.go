@@ -7,6 +7,7 @@
 //	auth.go          the first frame; message.go: which request is served by what
 //	publish.go       publishes of every form, and the order of their answers; commit.go: events with state
 //	subscribe.go     opening a subscription; subscription.go: what waits for it and how it ends
+//	replay.go        what a subscription reads from the log itself; write.go: frames on its stream
 //	fanout.go        from a shard to its live subscriptions; frame.go: batches to event frames; delivery.go: their memory
 //	reads.go discovery.go inspect.go: requests that change nothing
 //	failure.go       from an error to what a client is told
@@ -21,9 +22,14 @@
 // # How an event goes
 //
 // A subscription begins in the log and reads it by itself, as fast as its client takes it. Where it meets its shard's hub it becomes live:
-// the hub reads what was committed once, cuts it into frames once, and puts those into every queue. A full queue drops for its own
-// subscription alone; on a durable stream that is the subscription's end, with the offset to resume from as its last frame. A hub keeps no
-// records: when it is late it reads the log again, so nothing can be lost before a queue.
+// the hub reads what was committed once, cuts it into frames once, and puts those into every queue. A hub may come with far more at once
+// than a queue has places, so on a durable stream what a full queue has no room for is not dropped yet: when the queue is written the
+// subscription reads it from the log. A client that takes nothing for about a second meanwhile is dropped for, alone; that is the
+// subscription's end, with the offset to resume from as its last frame. A hub keeps no records: when it is late it reads the log again, so
+// nothing can be lost before a queue.
+//
+// Whoever reads the log has a lease of memory for a page. One who does not take his page while others wait for memory is asked to give it
+// back, even in the middle of a frame: the log has it, and when the client goes on the frame is cut once more from where it stopped.
 //
 // # Invariants
 //
@@ -40,8 +46,8 @@
 // # Locks
 //
 // Server.mu, then conn.mu; hubs.mu, then hub.mu, then subscription.mu; hub.mu, then the shard's. conn.mu and stream.mu are not held
-// together, and stream.mu is a leaf but for pools and the QUIC library. Done of a publication and Notify of a waiter take stream.mu,
-// conn.mu or hub.mu and never wait.
+// together, and stream.mu is a leaf but for pools and the QUIC library; so is history.mu. Done of a publication and Notify of a waiter
+// take stream.mu, conn.mu or hub.mu and never wait.
 //
 // # Non-obvious
 //

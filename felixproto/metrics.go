@@ -85,7 +85,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		bytes:            vec("felix_tenant_delivered_bytes_total", "Bytes of records handed to subscribers' writers, by tenant.", "tenant"),
 		tenants:          map[string]*tenantMetrics{},
 	}
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_bytes", Help: "Memory of frames that wait in subscribers' queues; one that several share counts once."},
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_bytes", Help: "Memory of frames that wait to be written to subscribers, of queues and of history; one that several share counts once."},
 		func() float64 { return float64(s.delivery.used.Load()) })
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_len", Help: "Published batches that wait in subscribers' queues."},
 		func() float64 { return float64(s.queued()) })

@@ -34,7 +34,9 @@ type Server struct {
 	hubs    hubs
 	states  *cache.States
 
-	delivery deliveryBudget // frames in subscriptions' queues
+	delivery deliveryBudget // frames that wait to be written to subscribers
+	history  history        // of those what readers of history have
+	pages    chan struct{}  // has a token for each page of history that is being read
 	windows  byteBudget     // what connections' flow control windows have grown by
 	reading  byteBudget     // frames that are being read, beyond what every stream may hold
 
@@ -80,7 +82,9 @@ func New(opts Options) (*Server, error) {
 		conns:      map[*conn]struct{}{},
 		byAddress:  map[netip.Addr]int{},
 		stopSweeps: make(chan struct{}),
+		pages:      make(chan struct{}, pagesRead),
 	}
+	s.history = newHistory(&s.delivery)
 	s.metrics = newMetrics(opts.Registerer, s)
 	// Subscription ids are unique in the life of a process; clients tell them from those of another by the connection.
 	s.subscriptionIDs.Store(1)
