@@ -31,6 +31,8 @@ type variant struct {
 	kind    server.Kind
 	durable bool   // of Felix: the stream is on disk
 	fsync   string // of Felix; empty is periodic
+	args    []string
+	env     []string // of server and client
 }
 
 var (
@@ -68,10 +70,11 @@ func (b *bench) busTrial(ctx context.Context, v variant, spec load.Spec, measure
 func (b *bench) busTrialAfter(ctx context.Context, v variant, spec load.Spec, first func(context.Context, *server.Server) error,
 	measured func(*server.Server, *load.Result) error,
 ) error {
-	cfg := server.Config{Kind: v.kind, Fsync: v.fsync}
+	cfg := server.Config{Kind: v.kind, Fsync: v.fsync, Args: v.args, Env: v.env}
 	if v.kind == server.Felix {
-		cfg.Args = nativeListenArgs
+		cfg.Args = append(cfg.Args, nativeListenArgs...)
 	}
+	spec.Env = v.env
 	return b.withServer(ctx, cfg, func(srv *server.Server) error {
 		bus := *spec.Bus
 		bus.Stream = streamName
@@ -259,7 +262,7 @@ func (b *bench) p10(ctx context.Context) error {
 		}
 		all := []variant{relayVariant, felixVariant, durableVariant}
 		errs = append(errs, b.variants(ctx, s, all, func(ctx context.Context, v variant) (f report.Figures, err error) {
-			err = b.busTrial(ctx, v, spec, func(_ *server.Server, r *load.Result) error {
+			err = b.ingestTrial(ctx, v, spec, func(_ *server.Server, r *load.Result) error {
 				f = throughput(r)
 				return nil
 			})
@@ -280,7 +283,52 @@ func (b *bench) p10(ctx context.Context) error {
 			s.AtMost("% of the profile that is ours", s.Median(felixVariant.name, "ours %"), 15)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, b.p10settings(ctx))...)
+}
+
+// ingestTrial is busTrial with memory at hand for the page cache.
+func (b *bench) ingestTrial(ctx context.Context, v variant, spec load.Spec, measured func(*server.Server, *load.Result) error) error {
+	release, err := warmMemory(pick(b, 64<<20, 2<<30))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return b.busTrialAfter(ctx, v, spec, func(context.Context, *server.Server) error {
+		release()
+		return nil
+	}, measured)
+}
+
+// p10settings shows what single settings of sockets and transport are worth, on the relay.
+func (b *bench) p10settings(ctx context.Context) error {
+	spec := load.Spec{
+		Kind: load.Ingest, RecordBytes: 4 << 10, WarmSeconds: pick(b, 0.3, 0.7), Seconds: pick(b, 0.5, 2.0), Bus: &load.BusSpec{Batch: 64, Window: 16},
+	}
+	s := b.sub("P10", "settings", fmt.Sprintf("The same load without answers for %.1f s, against the relay with one setting changed. "+
+		"GSO is off on both sides, the rest changes the relay alone.", spec.Seconds), "MB/s", "core-s/GB", "client core-s/GB", "other cores")
+	if s == nil {
+		return nil
+	}
+	all := []variant{
+		relayVariant,
+		{name: "no UDP_GRO", kind: server.Relay, args: []string{"-plain-socket"}},
+		{name: "no GSO", kind: server.Relay, env: []string{"QUIC_GO_DISABLE_GSO=true"}},
+		{name: "neither", kind: server.Relay, args: []string{"-plain-socket"}, env: []string{"QUIC_GO_DISABLE_GSO=true"}},
+		{name: "windows 256 KiB", kind: server.Relay, args: []string{"-window-bytes", "262144"}},
+		{name: "windows 1 MiB", kind: server.Relay, args: []string{"-window-bytes", "1048576"}},
+		{name: "socket 208 KiB", kind: server.Relay, args: []string{"-socket-bytes", "212992"}},
+		{name: "1452 B at once", kind: server.Relay, args: []string{"-large-packets"}},
+	}
+	keep := b.trials
+	defer func() { b.trials = keep }()
+	b.trials = min(keep, 3)
+	return b.variants(ctx, s, all, func(ctx context.Context, v variant) (f report.Figures, err error) {
+		err = b.busTrial(ctx, v, spec, func(_ *server.Server, r *load.Result) error {
+			f = throughput(r)
+			return nil
+		})
+		return f, err
+	})
 }
 
 // profileIngest runs one more trial that is not counted but profiled, and puts the shares of the profile into the first trial's figures.
@@ -291,7 +339,7 @@ func (b *bench) profileIngest(ctx context.Context, s *report.Sub, v variant, spe
 		path = filepath.Join(b.profiles, filepath.Base(path))
 	}
 	ctx = context.WithValue(ctx, profileKey{}, path)
-	if err := b.busTrial(ctx, v, spec, func(*server.Server, *load.Result) error { return nil }); err != nil {
+	if err := b.ingestTrial(ctx, v, spec, func(*server.Server, *load.Result) error { return nil }); err != nil {
 		return err
 	}
 	shares, err := profileShares(path)

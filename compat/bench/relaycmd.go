@@ -23,6 +23,11 @@ func runRelay(ctx context.Context, args []string) error {
 	cert := fs.String("cert", "", "certificate")
 	key := fs.String("key", "", "its key")
 	ready := fs.String("ready-file", "", "file to write the addresses to")
+	var opts relay.Options
+	fs.BoolVar(&opts.PlainSocket, "plain-socket", false, "receive datagrams one by one")
+	fs.IntVar(&opts.SocketBytes, "socket-bytes", 0, "buffer of the socket each way")
+	fs.IntVar(&opts.WindowBytes, "window-bytes", 0, "what windows grow to")
+	fs.BoolVar(&opts.LargePackets, "large-packets", false, "begin with the largest packets, without looking for the path's size")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -40,7 +45,7 @@ func runRelay(ctx context.Context, args []string) error {
 	profiles := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = profiles.Serve(ln) }() // ends with Close
 	defer func() { _ = profiles.Close() }()
-	s, err := relay.Listen(*listen, pair)
+	s, err := relay.Listen(*listen, pair, opts)
 	if err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (b *bench) loadHooked(ctx context.Context, s *server.Server, spec load.Spec
 	}
 	cmd := exec.CommandContext(ctx, b.in.Self, "load")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stdin, cmd.Env = bytes.NewReader(in), append(os.Environ(), spec.Env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

@@ -6,6 +6,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/felixlog/felix/compat/bench/internal/native"
 	"github.com/felixlog/felix/felixproto/wire"
+	"github.com/felixlog/felix/internal/udp"
 )
 
 // What Felix's listener has by default, but that windows grow without a budget.
@@ -28,6 +30,9 @@ const (
 	connectionWindow = 1 << 20
 	mostWindow       = 16 << 20
 	mostStreams      = 1024
+	socketBytes      = 8 << 20
+	// largestPacket is the largest that the library makes: a constant of its own.
+	largestPacket = 1452
 	// writeBytes is how much is written to a subscriber at once.
 	writeBytes = 64 << 10
 )
@@ -43,23 +48,42 @@ type Server struct {
 	next atomic.Uint64 // subscription ids
 }
 
+// Options are what can be had otherwise than Felix has it, to see what it is worth. The zero value is Felix's.
+type Options struct {
+	PlainSocket  bool // datagrams are received one by one
+	SocketBytes  int  // buffer of the socket each way
+	WindowBytes  int  // what windows grow to
+	LargePackets bool // the handshake is over packets of the largest size already
+}
+
 // Listen binds addr and begins to take connections.
-func Listen(addr string, cert tls.Certificate) (*Server, error) {
+func Listen(addr string, cert tls.Certificate, opts Options) (*Server, error) {
 	at, err := net.ResolveUDPAddr("udp4", addr)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{}
-	if s.transport, err = native.Transport(at); err != nil {
+	socket, err := native.Socket(at, cmp.Or(opts.SocketBytes, socketBytes))
+	if err != nil {
 		return nil, err
 	}
-	s.listener, err = s.transport.Listen(&tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{native.Protocol}, MinVersion: tls.VersionTLS13},
-		&quic.Config{
-			Versions: []quic.Version{quic.Version1}, MaxIdleTimeout: 6 * time.Second, KeepAlivePeriod: 2 * time.Second,
-			InitialStreamReceiveWindow: streamWindow, MaxStreamReceiveWindow: mostWindow,
-			InitialConnectionReceiveWindow: connectionWindow, MaxConnectionReceiveWindow: mostWindow,
-			MaxIncomingStreams: mostStreams, MaxIncomingUniStreams: mostStreams,
-		})
+	var pc net.PacketConn = socket
+	if !opts.PlainSocket {
+		if pc, err = udp.New(socket); err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+	}
+	s := &Server{transport: &quic.Transport{Conn: pc}}
+	most := uint64(cmp.Or(opts.WindowBytes, mostWindow))
+	conf := &quic.Config{
+		Versions: []quic.Version{quic.Version1}, MaxIdleTimeout: 6 * time.Second, KeepAlivePeriod: 2 * time.Second,
+		InitialStreamReceiveWindow: min(streamWindow, most), MaxStreamReceiveWindow: most,
+		InitialConnectionReceiveWindow: min(connectionWindow, most), MaxConnectionReceiveWindow: most,
+		MaxIncomingStreams: mostStreams, MaxIncomingUniStreams: mostStreams,
+	}
+	if opts.LargePackets {
+		conf.InitialPacketSize, conf.DisablePathMTUDiscovery = largestPacket, true
+	}
+	s.listener, err = s.transport.Listen(&tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{native.Protocol}, MinVersion: tls.VersionTLS13}, conf)
 	if err != nil {
 		return nil, errors.Join(err, s.transport.Conn.Close())
 	}

@@ -78,6 +78,8 @@ type Spec struct {
 	Rounds     int `json:"rounds,omitempty"`
 	// WarmRate is the rate of Commit before the measured part.
 	WarmRate float64 `json:"warm_rate,omitempty"`
+	// Env is added to the client's environment.
+	Env []string `json:"-"`
 	// Bus is meant by the kinds of native and NATS clients.
 	Bus *BusSpec `json:"bus,omitempty"`
 }

@@ -28,7 +28,7 @@ const (
 	// HeaderBytes are before the payload of every frame; that of an acked publish begins with its id.
 	HeaderBytes = wire.HeaderSize
 	// socketBytes is the buffer that a socket asks for in each direction.
-	socketBytes = 4 << 20
+	socketBytes = 8 << 20
 	// setUp bounds what happens before a load.
 	setUp = 30 * time.Second
 
@@ -90,17 +90,24 @@ func (t Target) Dial(ctx context.Context) (*Conn, error) {
 
 // Transport binds a socket for QUIC that receives joined datagrams. closeTransport ends both.
 func Transport(at *net.UDPAddr) (*quic.Transport, error) {
-	socket, err := net.ListenUDP("udp4", at)
+	socket, err := Socket(at, socketBytes)
 	if err != nil {
 		return nil, err
 	}
-	// The system grants what it may.
-	_, _ = socket.SetReadBuffer(socketBytes), socket.SetWriteBuffer(socketBytes)
 	pc, err := udp.New(socket)
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
 	return &quic.Transport{Conn: pc}, nil
+}
+
+// Socket binds a socket with buffers of so many bytes each way, or what the system grants of that.
+func Socket(at *net.UDPAddr, buffers int) (*net.UDPConn, error) {
+	socket, err := net.ListenUDP("udp4", at)
+	if err == nil {
+		_, _ = socket.SetReadBuffer(buffers), socket.SetWriteBuffer(buffers)
+	}
+	return socket, err
 }
 
 func closeTransport(t *quic.Transport) error { return errors.Join(t.Close(), t.Conn.Close()) }

@@ -113,7 +113,7 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 	case Felix:
 		argv, err = in.felixArgs(cfg, s)
 	case Relay:
-		argv = in.relayArgs(cfg)
+		argv = append(in.relayArgs(cfg), cfg.Args...)
 	case NATS, NATSTLS:
 		argv, err = in.natsArgs(cfg, s)
 	case Null:
