@@ -268,6 +268,8 @@ func (r *rig) dial(change ...func(*tls.Config)) (*rigConn, error) {
 	defer cancel()
 	q, err := quic.DialAddr(ctx, r.addr.String(), conf, &quic.Config{
 		MaxIncomingUniStreams: 1024, KeepAlivePeriod: time.Second, InitialStreamReceiveWindow: 1 << 20, MaxStreamReceiveWindow: 1 << 20,
+		// A stream that is not read must not use up the window of the others.
+		InitialConnectionReceiveWindow: 8 << 20, MaxConnectionReceiveWindow: 8 << 20,
 	})
 	if err != nil {
 		return nil, err

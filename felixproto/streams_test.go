@@ -59,6 +59,7 @@ func TestStalledSubscriber(t *testing.T) {
 	}
 	<-done
 	// Nothing is published any more; the notice comes all the same, behind what was queued.
+	eventually(t, func() bool { return counter(t, r, "felix_sub_queue_dropped_total") > 0 })
 	next := uint64(0)
 	for {
 		b, m, err := stalled.batch()
@@ -633,6 +634,7 @@ func TestNeighbourOfABlockedSubscription(t *testing.T) {
 		}
 	}
 	<-done
+	eventually(t, func() bool { return counter(t, r, "felix_sub_queue_dropped_total") > 0 })
 	lagged := false
 	for !lagged {
 		_, m, err := blocked.batch()
