@@ -56,8 +56,8 @@ func (a *app) tokenShow() *cobra.Command {
 --token or --token-file. It is not verified: only a server can tell whether it takes the token.`,
 		Example: "  felixctl token show data/dev/token\n  felixctl token show - < data/dev/api-token",
 		Args:    func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(1)(cmd, args)) },
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := a.tokenText(args)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.tokenText(args, cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -70,12 +70,13 @@ func (a *app) tokenShow() *cobra.Command {
 	}
 }
 
-// tokenText finds the token to show.
-func (a *app) tokenText(args []string) (string, error) {
+// tokenText finds the token to show. What the command line names, given says, counts before what the environment does.
+func (a *app) tokenText(args []string, given func(flag string) bool) (string, error) {
 	path := a.tokenFile
 	switch {
 	case len(args) == 1:
 		path = args[0]
+	case given("token-file") && !given("token"):
 	case a.token != "":
 		return a.token, nil
 	case path == "":
@@ -223,5 +224,9 @@ func readSigner(path string) (*auth.Signer, error) {
 	if !ok {
 		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
 	}
-	return auth.NewSigner("", private.Seed())
+	public, ok := private.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
+	}
+	return auth.NewSigner(auth.DevelopmentKeyID(public), private.Seed())
 }
