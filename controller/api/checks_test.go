@@ -2,9 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -121,4 +125,58 @@ func TestCheck7(t *testing.T) {
 	r.want(http.StatusOK, http.MethodGet, "/v1/system/live", "", "")
 	r.want(http.StatusServiceUnavailable, http.MethodGet, "/v1/system/ready", "", "")
 	r.want(http.StatusOK, http.MethodGet, "/v1/openapi.json", "", "")
+}
+
+// TestAnswersOfARunningServer does every call of the matrix over a connection and holds the answers against the document.
+func TestAnswersOfARunningServer(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		r, key := matrixRig(t)
+		addr := r.serve()
+		// What deletes comes last, what holds most at the very end.
+		var last []*route
+		for i := range apiRoutes {
+			if rt := &apiRoutes[i]; rt.method == http.MethodDelete {
+				last = append(last, rt)
+			} else {
+				r.overTheWire(addr, rt, key, missing)
+			}
+		}
+		slices.SortStableFunc(last, func(a, b *route) int { return len(b.path) - len(a.path) })
+		for _, rt := range last {
+			r.overTheWire(addr, rt, key, missing)
+		}
+	}
+}
+
+func (r *rig) overTheWire(addr string, rt *route, key string, missing bool) {
+	r.t.Helper()
+	path, body := endpoints[rt.method+" "+rt.path].call(rt.path, key, missing)
+	token := r.tokenFor(rt)
+	req, err := http.NewRequestWithContext(r.t.Context(), rt.method, "http://"+addr+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", rt.method, path, err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		r.t.Fatalf("%s %s: %v", rt.method, path, err)
+	}
+	res := response{status: resp.StatusCode, header: resp.Header, text: strings.TrimSpace(string(text))}
+	if kind := resp.Header.Get("Content-Type"); res.text != "" && kind != "application/json" {
+		r.t.Errorf("%s %s: content type %q", rt.method, path, kind)
+	}
+	if res.status >= http.StatusInternalServerError && rt.gives != nil || !missing && res.status == http.StatusUnauthorized {
+		r.t.Errorf("%s %s: %s", rt.method, path, res)
+	}
+	r.holdAgainstDocument(req, []byte(body), res)
 }
