@@ -311,7 +311,7 @@ func (o *answerWriter) items(before string, list []any) error {
 			return err
 		}
 		if o.text.Len() >= piece {
-			o.flush()
+			o.send()
 		}
 	}
 	o.text.WriteByte(']')
@@ -328,7 +328,7 @@ func (o *answerWriter) value(v any) error {
 	return nil
 }
 
-func (o *answerWriter) flush() {
+func (o *answerWriter) send() {
 	if !o.began {
 		o.began = true
 		o.w.WriteHeader(o.status)
@@ -341,7 +341,7 @@ func (o *answerWriter) end() {
 	if !o.began {
 		o.w.Header().Set("Content-Length", strconv.Itoa(o.text.Len()))
 	}
-	o.flush()
+	o.send()
 }
 
 // propose has a command carried out. A refusal of the whole is its error; items are the caller's to look at.
