@@ -37,7 +37,7 @@ type Server struct {
 	history  history        // of those what readers of history have
 	pages    chan struct{}  // has a token for each page of history that is being read
 	windows  byteBudget     // what connections' flow control windows have grown by
-	reading  byteBudget     // frames that are being read, beyond what every stream may hold
+	reading  *frameBudget   // frames that are being read, beyond what every stream may hold
 
 	subscriptionIDs atomic.Uint64
 	connectionIDs   atomic.Uint64
@@ -76,7 +76,7 @@ func New(opts Options) (*Server, error) {
 		states:     cache.NewStates(cache.Options{MaxBytes: opts.MemoryBudget, MaxDecodedBytes: opts.MaxDecodedBytes}),
 		delivery:   deliveryBudget{limit: opts.MemoryBudget / 2},
 		windows:    byteBudget{limit: opts.MemoryBudget / 4},
-		reading:    byteBudget{limit: opts.MemoryBudget / 4},
+		reading:    newFrameBudget(opts.MemoryBudget / 4),
 		listeners:  map[*listener]struct{}{},
 		conns:      map[*conn]struct{}{},
 		byAddress:  map[netip.Addr]int{},
