@@ -43,7 +43,7 @@ type Server struct {
 	connectionIDs   atomic.Uint64
 
 	draining atomic.Bool // no new connections, streams or subscriptions
-	wg       sync.WaitGroup
+	tasks    tasks
 
 	mu         sync.Mutex
 	listeners  map[*listener]struct{} // guarded by mu
@@ -52,6 +52,7 @@ type Server struct {
 	byAddress  map[netip.Addr]int     // guarded by mu
 	sweeping   bool                   // guarded by mu
 	stopSweeps chan struct{}          // closed by Close
+	closed     chan struct{}          // closed when nothing runs any more
 }
 
 // listener is one socket.
@@ -81,6 +82,7 @@ func New(opts Options) (*Server, error) {
 		conns:      map[*conn]struct{}{},
 		byAddress:  map[netip.Addr]int{},
 		stopSweeps: make(chan struct{}),
+		closed:     make(chan struct{}),
 		pages:      make(chan struct{}, pagesRead),
 	}
 	s.history = newHistory(&s.delivery)
@@ -278,7 +280,7 @@ func (s *Server) track(l *listener) bool {
 	s.listeners[l] = struct{}{}
 	if !s.sweeping {
 		s.sweeping = true
-		s.wg.Go(s.sweep)
+		s.tasks.start(s.sweep)
 	}
 	return true
 }
@@ -347,7 +349,7 @@ func (s *Server) Close(ctx context.Context) error {
 	first := !s.draining.Swap(true)
 	s.mu.Unlock()
 	if !first {
-		s.wg.Wait()
+		<-s.closed
 		return nil
 	}
 	var (
@@ -368,7 +370,8 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = l.quic.Close()
 	}
 	s.mu.Unlock()
-	s.wg.Wait()
+	s.tasks.end()
+	close(s.closed)
 	if n := cut.Load(); n > 0 {
 		return fmt.Errorf("felixproto: %d connections cut off with requests unanswered: %w", n, context.Cause(ctx))
 	}

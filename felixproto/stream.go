@@ -271,8 +271,11 @@ func (st *stream) sendLocked(frame []byte) {
 		}
 	}
 	if !st.writing {
-		st.writing = true
-		st.c.s.wg.Go(st.writePending)
+		st.writing = st.c.s.tasks.start(st.writePending)
+		if !st.writing {
+			st.brokenLocked()
+			return
+		}
 	}
 	st.pending = append(st.pending, frame...)
 }
