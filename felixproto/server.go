@@ -325,7 +325,8 @@ func (s *Server) all() []*conn {
 // sweepInterval is how often the connections are looked over for answers that never came.
 const sweepInterval = time.Second
 
-// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever.
+// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever. And it forgets the state
+// of streams that were deleted.
 func (s *Server) sweep() {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
@@ -338,6 +339,8 @@ func (s *Server) sweep() {
 			for _, c := range s.all() {
 				c.sweep(now)
 			}
+			image := s.opts.Broker.Image()
+			s.states.Retain(func(id ids.ShardID) bool { return image.TopicByID(id.Topic) != nil })
 		}
 	}
 }
@@ -370,6 +373,7 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = l.quic.Close()
 	}
 	s.mu.Unlock()
+	s.states.Close()
 	s.tasks.end()
 	close(s.closed)
 	if n := cut.Load(); n > 0 {
