@@ -33,7 +33,7 @@ type answerForm uint8
 
 const (
 	answerNone       answerForm = iota
-	answerBinary                // publish ack frame
+	answerBinary                // publish ack frame; to a client that does not know those, as answerJSON
 	answerJSON                  // publish_ok or publish_error
 	answerIdempotent            // the same, or publish_refused
 	answerIf                    // publish_ok, publish_refused, not_leader or error; outside the order of answers
@@ -393,7 +393,7 @@ func (st *stream) answerLocked(p *publication, res broker.PublishResult) {
 
 // appendAnswer appends the frame that answers a publish.
 func (st *stream) appendAnswer(b []byte, p *publication, res broker.PublishResult) []byte {
-	if p.form == answerBinary {
+	if p.form == answerBinary && st.flags.Has(wire.FlagPublishAck) {
 		ack := wire.PublishAck{RequestID: p.id}
 		if res.Err != nil {
 			f := failureOf(res.Err)

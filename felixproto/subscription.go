@@ -206,8 +206,11 @@ func (sub *subscription) dropLocked(from ids.Offset, count int) {
 // startLocked has run write what is queued.
 func (sub *subscription) startLocked() {
 	sub.writing = true
-	sub.s.wg.Go(sub.run)
+	sub.start()
 }
+
+// start starts run. When the server is closed nothing is written any more: the connection's end closes the subscription.
+func (sub *subscription) start() { sub.s.tasks.start(sub.run) }
 
 // run reads the log up to the present and writes what is queued, until there is nothing more to do.
 func (sub *subscription) run() {
