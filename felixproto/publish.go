@@ -187,14 +187,15 @@ func (st *stream) mode(r *publishRequest, topic *cluster.Topic) broker.PublishMo
 	return broker.OnAccept
 }
 
-// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer.
+// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer, and makes the checksum.
 func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
 	size := r.size()
 	if size > broker.MaxPublishBatch { // a key of 64 KiB in each of four million records that are empty
 		return nil, invalid("the key, repeated in every record, makes a batch that is too large")
 	}
 	ref := st.c.s.opts.Pool.Get(size)
-	b := recordbatch.NewBuilder(ref.Bytes()[:0], recordbatch.BuilderOptions{})
+	var b recordbatch.Builder
+	b.Reset(ref.Bytes()[:0], recordbatch.BuilderOptions{Unsummed: true})
 	now := st.c.s.opts.Now().UnixMilli()
 	for payload := range r.payloads.All() {
 		if r.header.Key != nil {
