@@ -69,8 +69,10 @@ type subscription struct {
 	seen           uint64      // guarded by mu
 	stalled        bool        // guarded by mu
 	timer          *time.Timer // guarded by mu: for look; nil until used
+	direct         int         // guarded by mu: bytes given to the library without waiting, since a write that waited
 
-	// position is one past the last event written; owned by run. reached is the same for others to look at.
+	// position is one past the last event written; owned by run, and by who holds mu while run is not on its way. reached is the same for
+	// others to look at.
 	position ids.Offset
 	reached  atomic.Int64
 }
@@ -96,6 +98,8 @@ func (sub *subscription) offer(f *frame) (more bool) {
 	case sub.behind:
 		sub.passed = f.next()
 		sub.overflow += count
+		return true
+	case sub.directLocked(f, from):
 		return true
 	case sub.roomLocked(f):
 		sub.queue = append(sub.queue, f.retain())
@@ -272,7 +276,7 @@ func (sub *subscription) take(dst []*frame) (frames []*frame, behind bool) {
 		sub.mu.Unlock()
 		return dst, false
 	}
-	sub.queue = nil // an idle subscription holds none
+	sub.queue, sub.direct = nil, 0 // an idle subscription holds none
 	lagged, resume, why := sub.lagged && sub.ends(), sub.resume, sub.why
 	behind = sub.behind && why == nil
 	sub.writing = lagged || why != nil || behind
