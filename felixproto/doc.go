@@ -37,7 +37,7 @@
 //   - authorization comes before existence, and both before anything is queued.
 //   - a publish that asked for an answer gets exactly one, and none that did not.
 //   - a frame is never allocated for by what its header claims, and memory of reading, of flow control windows and of delivery each
-//     comes out of a bound.
+//     comes out of a bound. Of what clients can hold by standing still a connection and a tenant have shares.
 //   - an event stream's first frame is written before the subscription is answered, and the answer before any event.
 //   - between the last record that a subscription read from the log and the first that its hub gave it lies nothing.
 //   - event streams are never ended by a plain FIN unless a last frame says why: clients take that for a clean end.

@@ -143,6 +143,37 @@ func (sub *subscription) put(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// Small frames are given to the library at once, which copies them: directFrame bounds one, and directBytes all of a subscription that it
+// may hold for a client that does not read.
+const (
+	directFrame = 1 << 10
+	directBytes = 4 << 10
+)
+
+// directLocked gives a small frame to the library if run is not on its way, which saves a goroutine for it. False: it is to be queued. Every
+// few frames are queued all the same: the library says that it has sent what it was given only to those who wait.
+func (sub *subscription) directLocked(f *frame, from ids.Offset) bool {
+	if sub.writing || sub.lagged || from != f.base {
+		return false
+	}
+	events, count := f.events(from, sub.stamped)
+	size := maxEventHead + len(events)
+	if len(events) > directFrame || sub.direct+size > directBytes {
+		return false
+	}
+	var scratch [maxEventHead + directFrame]byte
+	b := append(sub.appendHeadOf(scratch[:0], from, count, len(events), int64(from-sub.position)), events...)
+	if err := sub.out.TryWriteAll(b); err != nil {
+		return false // no credit; or the stream is gone, which run will find out
+	}
+	sub.direct += size
+	sub.position = f.next()
+	sub.reached.Store(int64(sub.position))
+	sub.s.metrics.enqueued.Add(float64(count))
+	sub.tenant.delivered(count, len(events))
+	return true
+}
+
 // maxEventHead bounds what appendHead appends.
 const maxEventHead = 64
 
@@ -155,13 +186,21 @@ func (sub *subscription) form(f *frame) *buf.Ref {
 
 // appendHead appends what comes before the events of one frame.
 func (sub *subscription) appendHead(b []byte, f *frame, from ids.Offset, count, size int) []byte {
+	var skipped int64
+	if sub.skips {
+		skipped = sub.skipped(f, from)
+	}
+	return sub.appendHeadOf(b, from, count, size, skipped)
+}
+
+func (sub *subscription) appendHeadOf(b []byte, from ids.Offset, count, size int, skipped int64) []byte {
 	var head wire.EventHead
 	if sub.offsets {
 		head.Flags |= wire.FlagOffsets
 		head.BaseOffset = uint64(from)
 		if sub.skips {
 			head.Flags |= wire.FlagSkipped
-			head.SkippedBefore = uint64(sub.skipped(f, from))
+			head.SkippedBefore = uint64(skipped)
 		}
 	}
 	if sub.stamped {
