@@ -70,8 +70,10 @@ type subscription struct {
 	stalled        bool        // guarded by mu
 	timer          *time.Timer // guarded by mu: for look; nil until used
 
-	// position is one past the last event written; owned by run. reached is the same for others to look at.
+	// position is one past the last event written, items is for write to use again; both are owned by run. reached is position for others
+	// to look at.
 	position ids.Offset
+	items    []outgoingFrame
 	reached  atomic.Int64
 }
 

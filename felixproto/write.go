@@ -25,6 +25,9 @@ type partial struct {
 // maxRest bounds what a reader keeps that was asked for its lease back.
 const maxRest = 4 << 10
 
+// keptItems is how many frames of a write an idle subscription keeps the places of.
+const keptItems = 8
+
 // outgoing is what is written at once: many small frames, or the head of a large one and its events.
 type outgoing struct {
 	sub   *subscription
@@ -55,8 +58,13 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 	}
 	ref := sub.s.opts.Pool.Get(min(total, sub.s.opts.WriteBytes))
 	defer ref.Release()
-	var few [4]outgoingFrame // most writes have no more, and allocate none
-	out := outgoing{sub: sub, b: ref.Bytes()[:0], items: few[:0], skip: skip}
+	out := outgoing{sub: sub, b: ref.Bytes()[:0], items: sub.items[:0], skip: skip}
+	defer func() {
+		clear(out.items[:cap(out.items)])
+		if sub.items = out.items; cap(sub.items) > keptItems {
+			sub.items = nil
+		}
+	}()
 	for _, f := range frames {
 		from := max(f.base, from)
 		events, count := f.events(from, sub.stamped)
