@@ -83,8 +83,8 @@
 // producer), crowd.go (the child process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go
 // and connect.go, whose work is done by the packages beside this one; for native: native.go, nativewire.go (the client), nativeload.go,
 // nativeread.go, nativeexam.go, nativehostile.go, nativecheck.go and nativejudge.go (pure); for client: client.go, clientload.go,
-// clientcheck.go (pure); for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go, grouptotals.go, grouplate.go (late commits), churn.go (who comes and goes,
-// pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
+// clientcheck.go (pure); for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go, grouptotals.go,
+// grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have
