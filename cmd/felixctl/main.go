@@ -15,7 +15,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	status := ctl.Main(ctx, ctl.Process{
 		Args: os.Args[1:], Environ: os.Environ(), In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout),
+		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr),
 	})
 	stop()
 	os.Exit(status)

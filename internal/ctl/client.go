@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 
@@ -53,11 +52,11 @@ func (a *app) options() ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(maxPoll), // a server that is back is found soon
 	}
 	if a.tenant != "" {
-		secret, err := a.secret()
+		password, err := secret(a.token, a.tokenFile, "token-file")
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: secret}.AsMechanism()))
+		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: password}.AsMechanism()))
 	}
 	if a.tls() {
 		conf, err := a.tlsConfig()
@@ -92,33 +91,14 @@ func parseSeeds(list string) ([]string, error) {
 	return seeds, nil
 }
 
-func (a *app) secret() (string, error) {
-	if a.token != "" {
-		return a.token, nil
-	}
-	text, err := os.ReadFile(a.tokenFile)
-	if err != nil {
-		return "", usageErrorf("--token-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+func (a *app) tls() bool {
+	return a.useTLS || a.caFile != "" || a.serverName != "" || a.clientCertFile != ""
 }
-
-func (a *app) tls() bool { return a.useTLS || a.caFile != "" || a.serverName != "" }
 
 // tlsConfig verifies the server always: there is no switch that turns it off.
 func (a *app) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName}
-	if a.caFile != "" {
-		text, err := os.ReadFile(a.caFile)
-		if err != nil {
-			return nil, usageErrorf("--ca-file: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, usageErrorf("--ca-file: %s holds no certificate", a.caFile)
-		}
-	}
-	return conf, nil
+	return conf, tlsFiles(conf, a.caFile, "ca-file", a.clientCertFile, a.clientKeyFile)
 }
 
 // reach asks the seeds for their API versions, and turns silence into a sentence that says where nobody was and what to do.

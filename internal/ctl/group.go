@@ -361,6 +361,9 @@ func (v groupView) busy(deed string) error {
 
 // completeGroups completes group names from the server.
 func (a *app) completeGroups(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if err := a.prepare(cmd); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
 	defer cancel()
 	c, err := a.connect(ctx)

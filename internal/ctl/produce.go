@@ -34,7 +34,7 @@ type produceFlags struct {
 func (a *app) produceCommand() *cobra.Command {
 	var f produceFlags
 	produce := &cobra.Command{
-		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: upTo(2),
+		Use: "produce TOPIC [MESSAGE]", Short: "Write records", Args: upTo(2),
 		Long: `Write one record with the message, or one for each line of standard input or of --file. Every record is written exactly once,
 in order within its partition, and the command ends when the server has acknowledged all of them.
 

@@ -378,6 +378,9 @@ func (c *client) topics(ctx context.Context, names []string) (kadm.TopicDetails,
 
 // completeTopics completes topic names from the server.
 func (a *app) completeTopics(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if err := a.prepare(cmd); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
 	defer cancel()
 	c, err := a.connect(ctx)
