@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -48,8 +47,8 @@ func Main(ctx context.Context, p Process) int {
 	}
 	err = a.explain(ctx, err)
 	status := statusOf(err)
-	if errors.Is(err, syscall.EPIPE) && status == exitFailure {
-		return exitOK // whoever read the output has seen enough
+	if status == exitFailure && outputClosed(err) {
+		return exitOK
 	}
 	a.complain(err, status)
 	return status
@@ -117,6 +116,7 @@ Exit status: 0 success, 1 other failure, 2 arguments or settings, 3 nobody reach
 	})
 	a.addFlags(root)
 	root.AddCommand(of(kafkaServer, a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand())...)
+	root.AddCommand(a.controlCommands()...)
 	root.AddCommand(of(noServer, a.contextCommand(), a.tokenCommand(), a.versionCommand())...)
 	return root
 }

@@ -199,7 +199,7 @@ func (c *control) refused(resp *http.Response, text []byte) error {
 	status, advice := exitRefused, ""
 	switch no.Status {
 	case http.StatusUnauthorized:
-		advice = c.tokenAdvice()
+		no.Message, advice = "the control API does not accept the token, or the tenant does not exist", c.tokenAdvice()
 	case http.StatusNotFound:
 		status = exitMissing
 		if no.Message == noRoute {
