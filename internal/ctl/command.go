@@ -117,13 +117,14 @@ Exit status: 0 success, 1 other failure, 2 arguments or settings, 3 nobody reach
 	a.addFlags(root)
 	root.AddCommand(of(kafkaServer, a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand())...)
 	root.AddCommand(a.controlCommands()...)
-	root.AddCommand(of(noServer, a.contextCommand(), a.tokenCommand(), a.versionCommand())...)
+	root.AddCommand(a.nativeCommands()...)
+	root.AddCommand(of(noServer, a.contextCommand(), a.tokenCommand(), a.versionCommand(), a.completionsCommand(), a.manCommand())...)
 	return root
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the version of felixctl", Args: noArgs,
+		Use: "version", Short: "Show the version of felixctl", Args: noArgs, Example: "  felixctl version",
 		RunE: func(*cobra.Command, []string) error {
 			if a.json() {
 				return a.emit(map[string]string{"version": Version}, nil, nil)

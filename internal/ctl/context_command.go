@@ -301,6 +301,7 @@ func (a *app) validate(cmd *cobra.Command, c settingsContext) error {
 		try    func(*app, context.Context) (address, result string, err error)
 	}{
 		{controlServer, "controlplane_url", (*app).tryControl},
+		{nativeServer, "brokers", (*app).tryNative},
 		{kafkaServer, "kafka_brokers", (*app).tryKafka},
 	}
 	rows, table := []checkRow{}, [][]string{}

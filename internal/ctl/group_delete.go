@@ -14,6 +14,7 @@ import (
 func (a *app) groupDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete GROUP...", Aliases: []string{"rm"}, Short: "Delete groups and their committed offsets", Args: upTo(0),
+		Example:           "  felixctl group delete billing --yes",
 		Long:              `Delete groups with all their committed offsets. When one of them does not exist or has members, nothing is deleted.`,
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -42,7 +43,7 @@ func (a *app) groupDelete() *cobra.Command {
 }
 
 // deletable refuses when one of the groups is not there or has members.
-func (a *app) deletable(ctx context.Context, c *client, names []string) error {
+func (a *app) deletable(ctx context.Context, c *kafkaClient, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	views, err := c.groups(ctx, names)
@@ -134,7 +135,7 @@ topic.`,
 }
 
 // commitsIn are the committed offsets of a group in a scope; whatever the scope names must have one.
-func (a *app) commitsIn(ctx context.Context, c *client, group string, sc scope) (map[partitionKey]commit, error) {
+func (a *app) commitsIn(ctx context.Context, c *kafkaClient, group string, sc scope) (map[partitionKey]commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	if _, err := c.group(ctx, group); err != nil {
@@ -164,7 +165,7 @@ func (a *app) commitsIn(ctx context.Context, c *client, group string, sc scope) 
 	return out, nil
 }
 
-func (a *app) deleteOffsets(ctx context.Context, c *client, group string, commits map[partitionKey]commit) error {
+func (a *app) deleteOffsets(ctx context.Context, c *kafkaClient, group string, commits map[partitionKey]commit) error {
 	type deleted struct {
 		Topic     string `json:"topic"`
 		Partition int32  `json:"partition"`

@@ -103,7 +103,7 @@ func unique(names []string) []string {
 }
 
 // describeGroups describes groups in the order of their names on the command line; all of them must exist.
-func (c *client) describeGroups(ctx context.Context, names []string, parts groupParts) ([]groupInfo, error) {
+func (c *kafkaClient) describeGroups(ctx context.Context, names []string, parts groupParts) ([]groupInfo, error) {
 	views, err := c.groups(ctx, names)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ type commit struct {
 }
 
 // committed asks for every committed offset of a group.
-func (c *client) committed(ctx context.Context, group string) (map[partitionKey]commit, error) {
+func (c *kafkaClient) committed(ctx context.Context, group string) (map[partitionKey]commit, error) {
 	fetched, err := c.admin.FetchOffsets(ctx, group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // most servers say that a group which is not there has committed nothing
 		return nil, refusal("read committed offsets of group "+group, err, "")
@@ -160,7 +160,7 @@ func (c *client) committed(ctx context.Context, group string) (map[partitionKey]
 }
 
 // groupOffsets joins what is committed with what members read and what the logs hold, by topic and partition.
-func (c *client) groupOffsets(ctx context.Context, v groupView) ([]groupOffset, error) {
+func (c *kafkaClient) groupOffsets(ctx context.Context, v groupView) ([]groupOffset, error) {
 	commits, err := c.committed(ctx, v.Name)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,10 @@ type shardRow struct {
 	Successor  string   `json:"successor,omitempty"`
 	Joining    string   `json:"joining,omitempty"`
 	Routing    string   `json:"routing,omitempty"`
+
+	// First and Next are the offsets that the shard holds, first <= offset < next; stream info asks a broker for them.
+	First *int64 `json:"first_offset,omitempty"`
+	Next  *int64 `json:"next_offset,omitempty"`
 }
 
 // Kinds of shards.

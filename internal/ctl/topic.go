@@ -44,7 +44,7 @@ type failedPartition struct {
 func (a *app) topicList() *cobra.Command {
 	var internal bool
 	list := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List topics", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List topics", Args: noArgs, Example: "  felixctl topic list -o json",
 		Long: `List topics with the offsets that they span (compacted topics hold fewer records than that) and their size on disk.`,
 	}
 	list.Flags().BoolVar(&internal, "internal", false, "internal topics too")
@@ -101,7 +101,7 @@ func (a *app) printTopics(rows []topicRow) error {
 }
 
 // summarize adds offsets and sizes to the details, sorted by name.
-func (c *client) summarize(ctx context.Context, details kadm.TopicDetails) ([]topicRow, error) {
+func (c *kafkaClient) summarize(ctx context.Context, details kadm.TopicDetails) ([]topicRow, error) {
 	rows := make([]topicRow, 0, len(details))
 	if len(details) == 0 {
 		return rows, nil
@@ -145,7 +145,7 @@ type span struct {
 }
 
 // spans asks for the first offset and the high watermark of every partition of the topics.
-func (c *client) spans(ctx context.Context, topics []string) (map[partitionKey]span, error) {
+func (c *kafkaClient) spans(ctx context.Context, topics []string) (map[partitionKey]span, error) {
 	starts, err := c.admin.ListStartOffsets(ctx, topics...)
 	if err != nil && len(starts) == 0 {
 		return nil, refusal("list offsets", err, "")
@@ -174,7 +174,7 @@ func (c *client) spans(ctx context.Context, topics []string) (map[partitionKey]s
 }
 
 // sizes asks for bytes on disk; nil when the server does not tell (no right to it, or a server without that request).
-func (c *client) sizes(ctx context.Context, details kadm.TopicDetails) map[partitionKey]int64 {
+func (c *kafkaClient) sizes(ctx context.Context, details kadm.TopicDetails) map[partitionKey]int64 {
 	set := kadm.TopicsSet{}
 	for _, t := range details {
 		for p := range t.Partitions {
@@ -284,7 +284,7 @@ func parseConfigs(list []string) (map[string]*string, error) {
 
 func (a *app) topicDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0),
+		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0), Example: "  felixctl topic delete orders --yes",
 		Long:              `Delete topics with all their records. When one of the names does not exist, nothing is deleted.`,
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -359,7 +359,7 @@ func (a *app) reportDeleted(gone kadm.DeleteTopicResponses, names []string) erro
 }
 
 // topics returns the details of named topics, all of which must exist.
-func (c *client) topics(ctx context.Context, names []string) (kadm.TopicDetails, error) {
+func (c *kafkaClient) topics(ctx context.Context, names []string) (kadm.TopicDetails, error) {
 	details, err := c.admin.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
 		return nil, refusal("look up topics", err, "")

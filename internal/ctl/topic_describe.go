@@ -37,6 +37,7 @@ type partitionInfo struct {
 func (a *app) topicDescribe() *cobra.Command {
 	return &cobra.Command{
 		Use: "describe NAME...", Aliases: []string{"info"}, Short: "Show partitions, offsets and configuration", Args: upTo(0),
+		Example:           "  felixctl topic describe orders",
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
@@ -63,7 +64,7 @@ func (a *app) topicDescribe() *cobra.Command {
 	}
 }
 
-func (c *client) describe(ctx context.Context, names []string) ([]topicInfo, error) {
+func (c *kafkaClient) describe(ctx context.Context, names []string) ([]topicInfo, error) {
 	details, err := c.topics(ctx, names)
 	if err != nil {
 		return nil, err

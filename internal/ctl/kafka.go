@@ -15,14 +15,14 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// client is one command's connection.
-type client struct {
+// kafkaClient is one command's connection.
+type kafkaClient struct {
 	*kgo.Client
 	admin *kadm.Client
 }
 
 // connect makes a client and asks whether anybody is there, within the command's time-out. The caller closes it.
-func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
+func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*kafkaClient, error) {
 	opts, err := a.options()
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
 	if err != nil {
 		return nil, usageErrorf("%w", err)
 	}
-	c := &client{Client: kc, admin: kadm.NewClient(kc)}
+	c := &kafkaClient{Client: kc, admin: kadm.NewClient(kc)}
 	c.admin.SetTimeoutMillis(int32(a.timeout.Milliseconds()))
 	if err := a.reach(ctx, c); err != nil {
 		kc.Close()
@@ -41,7 +41,7 @@ func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
 }
 
 func (a *app) options() ([]kgo.Opt, error) {
-	seeds, err := parseSeeds(a.brokers)
+	seeds, err := parseSeeds(a.brokers, kafkaPort)
 	if err != nil {
 		return nil, err
 	}
@@ -71,14 +71,15 @@ func (a *app) options() ([]kgo.Opt, error) {
 // kafkaPort is the port of an address that names none.
 const kafkaPort = "9092"
 
-// parseSeeds reads --brokers: host or host:port, separated by commas. An IPv6 address with a port is in brackets.
-func parseSeeds(list string) ([]string, error) {
+// parseSeeds reads --brokers: host or host:port, separated by commas, and the port of those that name none. An IPv6 address with a port is
+// in brackets.
+func parseSeeds(list, defaultPort string) ([]string, error) {
 	var seeds []string
 	for seed := range strings.SplitSeq(list, ",") {
 		seed = strings.TrimSpace(seed)
 		host, port, err := net.SplitHostPort(seed)
 		if err != nil {
-			host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), kafkaPort
+			host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), defaultPort
 			if strings.Contains(host, ":") && net.ParseIP(host) == nil {
 				host = ""
 			}
@@ -102,7 +103,7 @@ func (a *app) tlsConfig() (*tls.Config, error) {
 }
 
 // reach asks the seeds for their API versions, and turns silence into a sentence that says where nobody was and what to do.
-func (a *app) reach(ctx context.Context, c *client) error {
+func (a *app) reach(ctx context.Context, c *kafkaClient) error {
 	wait, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	err := c.Ping(wait)
