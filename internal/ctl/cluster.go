@@ -121,7 +121,7 @@ func (a *app) printStatus(s *clusterStatus) error {
 	if err != nil || len(s.Shards.Examples) == 0 {
 		return err
 	}
-	if _, err := fmt.Fprintln(a.p.Out); err != nil {
+	if err := a.blank(true); err != nil {
 		return err
 	}
 	rows := make([][]string, len(s.Shards.Examples))

@@ -71,14 +71,14 @@ func TestContextsFromAddToRemove(t *testing.T) {
 	}
 	want(t, exitOK, "", []string{"__complete", "context", "use", c, ""}, "third\n")
 
-	if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // what is warned of
+	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	want(t, exitOK, "", []string{"context", "add", "open", "--token", "x", c})
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a file that is written again is for its owner alone: got %v, %v", info.Mode(), err)
 	}
-	if err := os.Chmod(file, 0o640); err != nil { //nolint:gosec // what is warned of
+	if err := os.Chmod(file, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	want(t, exitOK, "", []string{"context", "ls", c}, "chmod 600")

@@ -361,27 +361,10 @@ func (v groupView) busy(deed string) error {
 
 // completeGroups completes group names from the server.
 func (a *app) completeGroups(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if err := a.prepare(cmd); err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-	defer cancel()
-	c, err := a.connect(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	listed, err := c.admin.ListGroups(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, name := range listed.Groups() {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
-			out = append(out, name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return a.completeKafka(cmd, given, prefix, func(ctx context.Context, c *kafkaClient) ([]string, error) {
+		listed, err := c.admin.ListGroups(ctx)
+		return listed.Groups(), err
+	})
 }
 
 // completeGroup completes the one group of a command.

@@ -74,9 +74,7 @@ func (a *app) reportGroupsDeleted(gone kadm.DeleteGroupResponses, cause error, n
 		Deleted bool   `json:"deleted"`
 		Error   string `json:"error,omitempty"`
 	}
-	var failed error
-	out := make([]deleted, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[deleted]
 	for _, name := range names {
 		r, ok := gone[name]
 		if !ok {
@@ -84,17 +82,10 @@ func (a *app) reportGroupsDeleted(gone kadm.DeleteGroupResponses, cause error, n
 				r.Err = errors.New("the server's answer does not mention the group")
 			}
 		}
-		line := deleted{Group: name, Deleted: r.Err == nil}
-		result := "deleted"
-		if r.Err != nil {
-			err := refusal("delete group "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), resultFailed
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{name, result})
+		err := refusal("delete group "+name, r.Err, r.ErrMessage)
+		out.add(deleted{name, err == nil, textOf(err)}, "deleted", err, name)
 	}
-	return errors.Join(a.emit(out, []string{"GROUP", "RESULT"}, rows), failed)
+	return out.emit(a, "GROUP")
 }
 
 func (a *app) groupDeleteOffsets() *cobra.Command {
@@ -183,23 +174,15 @@ func (a *app) deleteOffsets(ctx context.Context, c *kafkaClient, group string, c
 	if err != nil {
 		return refusal(fmt.Sprintf("delete offsets of group %s in %s", group, strings.Join(topicsOf(commits), ", ")), err, "")
 	}
-	var failed error
-	out := make([]deleted, 0, len(commits))
-	rows := make([][]string, 0, len(commits))
+	var out results[deleted]
 	for _, key := range sortedPartitions(commits) {
 		err, ok := answers.Lookup(key.topic, key.partition)
 		if !ok {
 			err = errNotMentioned
 		}
-		line := deleted{Topic: key.topic, Partition: key.partition, Committed: commits[key].offset, Deleted: err == nil}
-		result := "deleted"
-		if err != nil {
-			err = refusal(fmt.Sprintf("delete offsets of group %s, topic %s partition %d", group, key.topic, key.partition), err, "")
-			line.Error, result = err.Error(), resultFailed
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{key.topic, fmt.Sprint(key.partition), orDash(line.Committed), result})
+		err = refusal(fmt.Sprintf("delete offsets of group %s, topic %s partition %d", group, key.topic, key.partition), err, "")
+		before := commits[key].offset
+		out.add(deleted{key.topic, key.partition, before, err == nil, textOf(err)}, "deleted", err, key.topic, fmt.Sprint(key.partition), orDash(before))
 	}
-	return errors.Join(a.emit(out, []string{"TOPIC", "PARTITION", "COMMITTED", "RESULT"}, rows), failed)
+	return out.emit(a, "TOPIC", "PARTITION", "COMMITTED")
 }

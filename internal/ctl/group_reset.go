@@ -225,7 +225,6 @@ type resetRow struct {
 const (
 	resultPlanned = "planned"
 	resultReset   = "reset"
-	resultFailed  = "failed"
 )
 
 // plan finds the partitions and their new offsets. It changes nothing.

@@ -146,7 +146,7 @@ func (a *app) printShardView(v *shardView, s client.Stream, shard uint32, gap bo
 		}
 	}
 	if gap {
-		if _, err := fmt.Fprintln(a.p.Out); err != nil {
+		if err := a.blank(true); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (a *app) printShardView(v *shardView, s client.Stream, shard uint32, gap bo
 		}
 		rows[i] = []string{r.NodeID, r.Role, orUnknown(r.NextOffset), orUnknown(r.Lag), state}
 	}
-	if _, err := fmt.Fprintln(a.p.Out); err != nil {
+	if err := a.blank(true); err != nil {
 		return err
 	}
 	return a.table([]string{"REPLICA", "ROLE", "NEXT OFFSET", "LAG", "STATE"}, rows)

@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -66,6 +68,30 @@ func (a *app) options() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.DialTLSConfig(conf))
 	}
 	return opts, nil
+}
+
+// completeKafka completes names that the Kafka listener lists. When nobody answers nothing is offered.
+func (a *app) completeKafka(cmd *cobra.Command, given []string, prefix string, list func(context.Context, *kafkaClient) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	if a.prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+	defer cancel()
+	c, err := a.connect(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	names, err := list(ctx, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return offer(names, given, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// offer keeps the names that begin as what was typed and were not given before.
+func offer(names, given []string, prefix string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) || slices.Contains(given, name) })
 }
 
 // kafkaPort is the port of an address that names none.

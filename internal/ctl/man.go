@@ -23,13 +23,13 @@ func (a *app) manCommand() *cobra.Command {
 		if dir == "" {
 			return usageErrorf("--out-dir is missing: name the directory to write to, such as ~/.local/share/man/man1")
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // manuals are for everybody
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return usageErrorf("--out-dir: %w", err)
 		}
 		n := 0
 		for c := range commandsOf(cmd.Root()) {
 			file := filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")
-			if err := os.WriteFile(file, manPage(c), 0o644); err != nil { //nolint:gosec // as above
+			if err := os.WriteFile(file, manPage(c), 0o644); err != nil {
 				return usageErrorf("--out-dir: %w", err)
 			}
 			n++

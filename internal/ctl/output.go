@@ -3,8 +3,10 @@ package ctl
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +46,60 @@ func (a *app) facts(rows [][]string) error {
 	return err
 }
 
+// blank writes an empty line between two parts of an output, if there is one before.
+func (a *app) blank(before bool) error {
+	if !before {
+		return nil
+	}
+	_, err := io.WriteString(a.p.Out, "\n")
+	return err
+}
+
+// withColumn adds a column that only matters where some row has something in it; cells has one for each row.
+func withColumn(header []string, rows [][]string, name string, cells []string) ([]string, [][]string) {
+	if !slices.ContainsFunc(cells, func(c string) bool { return c != "" }) {
+		return header, rows
+	}
+	for i := range rows {
+		rows[i] = append(rows[i], cells[i])
+	}
+	return append(header, name), rows
+}
+
+// resultFailed is a result in a table; those of success are the command's own.
+const resultFailed = "failed"
+
+// results collects what became of each of several things that a command works on.
+type results[T any] struct {
+	list   []T
+	rows   [][]string
+	failed error
+}
+
+// add takes one thing's line: its cells, and behind them the word for success, or that it failed.
+func (r *results[T]) add(line T, word string, err error, cells ...string) {
+	if err != nil {
+		word, r.failed = resultFailed, errors.Join(r.failed, err)
+	}
+	r.list, r.rows = append(r.list, line), append(r.rows, append(cells, word))
+}
+
+// emit shows all of them; the error is the failures.
+func (r *results[T]) emit(a *app, header ...string) error {
+	if r.list == nil {
+		r.list = []T{}
+	}
+	return errors.Join(a.emit(r.list, append(header, "RESULT"), r.rows), r.failed)
+}
+
+// textOf is an error's text for a line of JSON; empty for none.
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // gap is the space between two columns.
 const gap = "  "
 
@@ -73,7 +129,7 @@ func aligned(widths []int, rows [][]string) []byte {
 				out = append(out, gap...)
 			}
 		}
-		out = append(out, '\n')
+		out = append(bytes.TrimRight(out, " "), '\n')
 	}
 	return out
 }
@@ -106,7 +162,7 @@ func (l *listing) add(v any, cells ...string) error {
 			return nil
 		}
 		l.app.progress(&l.told, "%d so far", l.n)
-		return l.flush()
+		return l.writeRows()
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -123,7 +179,7 @@ func (l *listing) add(v any, cells ...string) error {
 	return err
 }
 
-func (l *listing) flush() error {
+func (l *listing) writeRows() error {
 	rows := l.rows
 	if !l.wrote {
 		rows, l.wrote = append([][]string{l.header}, rows...), true
@@ -137,7 +193,7 @@ func (l *listing) flush() error {
 func (l *listing) end() error {
 	if !l.app.json() {
 		if len(l.rows) > 0 || !l.wrote {
-			return l.flush()
+			return l.writeRows()
 		}
 		return nil
 	}

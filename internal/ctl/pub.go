@@ -98,10 +98,13 @@ func (w *publishing) run(ctx context.Context, message []string) error {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	finished := make(chan error, 1)
+	answered := func(ack client.Ack, err error) {
+		w.tally.answered(int32(ack.Shard), ack.Offset, w.failed(sending, "publish to "+w.tally.topic, err))
+	}
 	var wg sync.WaitGroup
 	// Nobody waits for it where it is stuck in a read of a terminal or a pipe: the process ends then.
 	wg.Go(func() {
-		err := w.app.eachRecord(ctx, &w.flags.inputFlags, message, func(line []byte, _ bool) error { return w.send(ctx, sending, line) })
+		err := w.app.eachRecord(ctx, &w.flags.inputFlags, message, func(line []byte, _ bool) error { return w.send(ctx, sending, line, answered) })
 		finished <- errors.Join(err, w.p.Close(sending))
 	})
 	for {
@@ -134,7 +137,7 @@ func (w *publishing) outcome(ctx context.Context, err error) error {
 }
 
 // send hands a record to the publisher, as often as the flags say.
-func (w *publishing) send(reading, sending context.Context, line []byte) error {
+func (w *publishing) send(reading, sending context.Context, line []byte, answered func(client.Ack, error)) error {
 	key, value, err := w.flags.split(line)
 	if err != nil {
 		return err
@@ -147,22 +150,14 @@ func (w *publishing) send(reading, sending context.Context, line []byte) error {
 			return nil //nolint:nilerr // the failure is reported once, by run
 		}
 		w.tally.handed()
-		if err := w.p.PublishAsync(sending, client.Record{Key: key, Value: value}, w.answered); err != nil {
-			w.answered(client.Ack{}, err)
-			return nil
+		if err := w.p.PublishAsync(sending, client.Record{Key: key, Value: value}, answered); err != nil {
+			answered(client.Ack{}, err) // counted as any other failure, which run reports
+			break
 		}
 	}
 	n, _ := w.tally.state()
 	w.app.progress(&w.told, "%d record%s acknowledged", n, plural(n))
 	return nil
-}
-
-// answered counts an answer; the publisher calls it.
-func (w *publishing) answered(ack client.Ack, err error) {
-	if err != nil {
-		err = w.failed(context.Background(), "publish to "+w.tally.topic, err)
-	}
-	w.tally.answered(int32(ack.Shard), ack.Offset, err)
 }
 
 // publishedSpan is the range of offsets that one shard got; null where acknowledgements carry none.

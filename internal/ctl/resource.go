@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -96,18 +95,12 @@ func (r removal) run(a *app) func(*cobra.Command, []string) error {
 		if err := a.confirm("delete " + strings.Join(deeds, ", ") + " for good"); err != nil {
 			return err
 		}
-		out, rows := make([]removed, 0, len(names)), make([][]string, 0, len(names))
-		var failed error
+		var out results[removed]
 		for _, name := range names {
-			line, result := removed{Name: name, Deleted: true}, "deleted"
-			if err := c.do(ctx, http.MethodDelete, r.path(c, name), nil, nil); err != nil {
-				err = about("delete "+r.kind+" "+name, err)
-				line, result = removed{Name: name, Error: err.Error()}, "failed"
-				failed = errors.Join(failed, err)
-			}
-			out, rows = append(out, line), append(rows, []string{name, result})
+			err := about("delete "+r.kind+" "+name, c.do(ctx, http.MethodDelete, r.path(c, name), nil, nil))
+			out.add(removed{name, err == nil, textOf(err)}, "deleted", err, name)
 		}
-		return errors.Join(a.emit(out, []string{"NAME", "RESULT"}, rows), failed)
+		return out.emit(a, "NAME")
 	})
 }
 
@@ -142,13 +135,13 @@ func (a *app) completeFrom(path func(*control) string, field string, many bool) 
 		if c.do(cmd.Context(), http.MethodGet, path(c), nil, &page) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		var out []string
+		var names []string
 		for _, item := range page.Items {
-			if name, ok := item[field].(string); ok && strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
-				out = append(out, name)
+			if name, ok := item[field].(string); ok {
+				names = append(names, name)
 			}
 		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		return offer(names, given, prefix), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -165,7 +165,7 @@ func TestMistakesThatTheServerSees(t *testing.T) {
 	if _, err := ids.ParseTopicID(id); err != nil {
 		t.Errorf("create: %v", err)
 	}
-	want(t, exitOK, "", []string{"topic", "describe", "orders", b}, "id       "+id)
+	want(t, exitOK, "", []string{"topic", "describe", "orders", b}, "id     "+id)
 	infos := decode[[]topicInfo](t, want(t, exitOK, "", []string{"topic", "describe", "orders", "-o", "json", b}))
 	rows := decode[[]topicRow](t, want(t, exitOK, "", []string{"topic", "list", "-o", "json", b}))
 	if infos[0].ID != id || rows[0].ID != id || len(infos[0].IDBase64) != 22 {

@@ -93,11 +93,12 @@ type setting struct {
 	usage               string
 }
 
-// table holds every setting of text. Secrets are read from the environment in prepare, so that help does not print them.
+// settingTable holds every setting of text. Values of the environment are taken in prepare and are no defaults of flags, so that help does
+// not print a token.
 var settingTable = []setting{
 	{"config", "FELIX_CLI_CONFIG", "", func(s *settings) *string { return &s.contextFile }, "`file` of contexts; felixctl/config.toml in your configuration directory"},
 	{"context", "FELIX_CONTEXT", "", func(s *settings) *string { return &s.contextName }, "`name` of the context to use; the file's current one"},
-	{"brokers", "FELIX_BROKERS", "", func(s *settings) *string { return &s.brokers }, "`host:port,...` to ask first: of the native listener (127.0.0.1:5000), for Kafka commands of the Kafka listener (127.0.0.1:9092, FELIX_KAFKA_BROKERS before FELIX_BROKERS)"},
+	{"brokers", "FELIX_BROKERS", "", func(s *settings) *string { return &s.brokers }, "`host:port,...` to ask first: of the native listener (127.0.0.1:5000), or with Kafka commands of the Kafka listener (127.0.0.1:9092; FELIX_KAFKA_BROKERS comes first)"},
 	{"tenant", "FELIX_AUTH_TENANT", "tenant", func(s *settings) *string { return &s.tenant }, "tenant to work in; the token's own"},
 	{"token", "FELIX_AUTH_TOKEN", "token", func(s *settings) *string { return &s.token }, "token for brokers; for Kafka commands the password of the login"},
 	{"token-file", "FELIX_AUTH_TOKEN_FILE", "token_file", func(s *settings) *string { return &s.tokenFile }, "file that holds it"},
@@ -112,7 +113,7 @@ var settingTable = []setting{
 }
 
 // namespaceSetting is a flag of the commands that have namespaces alone: consume has another -n.
-var namespaceSetting = setting{"namespace", "FELIX_NAMESPACE", "namespace", func(s *settings) *string { return &s.namespace }, "namespace to work in; " + defaultNamespace}
+var namespaceSetting = setting{"namespace", "FELIX_NAMESPACE", "namespace", func(s *settings) *string { return &s.namespace }, "namespace to work in; the one of the name " + defaultNamespace + " if not given"}
 
 // secretFile names the setting that another one may stand in for: one of the two, from one place.
 var secretFile = map[string]string{

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -44,7 +43,7 @@ func (a *app) streamInfo() *cobra.Command {
 		for i, r := range out.ShardList {
 			rows[i] = []string{strconv.Itoa(r.Shard), orWord(r.Leader), join(r.Replicas), strconv.FormatInt(r.Generation, 10), r.State, orUnknown(r.First), orUnknown(r.Next)}
 		}
-		if _, err := fmt.Fprintln(a.p.Out); err != nil {
+		if err := a.blank(true); err != nil {
 			return err
 		}
 		return a.table([]string{"SHARD", "LEADER", "REPLICAS", "GENERATION", "STATE", "FIRST OFFSET", "NEXT OFFSET"}, rows)

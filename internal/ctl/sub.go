@@ -81,7 +81,7 @@ func (a *app) sub(ctx context.Context, f *subFlags, name string) error {
 	if a.json() {
 		format = "json"
 	}
-	print, err := newEventFormatter(format, a.p.OutTerminal)
+	printer, err := newEventFormatter(format, a.p.OutTerminal)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *app) sub(ctx context.Context, f *subFlags, name string) error {
 		return err
 	}
 	defer n.close()
-	r := &subscribing{native: n, flags: f, stream: a.stream(name), print: print, out: bufio.NewWriterSize(a.p.Out, 64<<10), told: time.Now()}
+	r := &subscribing{native: n, flags: f, stream: a.stream(name), print: printer, out: bufio.NewWriterSize(a.p.Out, 64<<10), told: time.Now()}
 	err = r.run(ctx, plan)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // what was read is printed, and an interrupt is how a person ends a read that has no end

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,22 +74,15 @@ func (a *app) topicList() *cobra.Command {
 // printTopics shows a listing. A topic with failed partitions is marked, and each of them is told of beside the data.
 func (a *app) printTopics(rows []topicRow) error {
 	header := []string{"NAME", "PARTITIONS", "REPLICAS", "OFFSETS", "SIZE"}
-	failed := slices.ContainsFunc(rows, func(r topicRow) bool { return len(r.Failed) > 0 })
-	if failed {
-		header = append(header, "STATE")
-	}
+	states := make([]string, len(rows))
 	table := make([][]string, len(rows))
 	for i, r := range rows {
 		table[i] = []string{r.Name, fmt.Sprint(r.Partitions), fmt.Sprint(r.Replicas), orDash(r.Records), sizeOf(r.Bytes)}
-		if !failed {
-			continue
-		}
-		state := "ok"
 		if len(r.Failed) > 0 {
-			state = fmt.Sprintf("%d of %d failed", len(r.Failed), r.Partitions)
+			states[i] = fmt.Sprintf("%d of %d failed", len(r.Failed), r.Partitions)
 		}
-		table[i] = append(table[i], state)
 	}
+	header, table = withColumn(header, table, "STATE", states)
 	err := a.emit(rows, header, table)
 	for _, r := range rows {
 		for _, f := range r.Failed {
@@ -242,9 +234,7 @@ type created struct {
 }
 
 func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNotExists bool) error {
-	var failed error
-	out := make([]created, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[created]
 	for _, name := range names {
 		r, ok := made[name]
 		if !ok {
@@ -252,6 +242,7 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 		}
 		line := created{Name: name}
 		result, counts := "created", []string{"-", "-"}
+		var err error
 		switch {
 		case r.Err == nil:
 			line.ID, line.Created = ids.TopicID(r.ID).String(), true
@@ -260,14 +251,12 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 		case ifNotExists && errors.Is(r.Err, kerr.TopicAlreadyExists):
 			result = "exists"
 		default:
-			err := refusal("create topic "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), "failed"
-			failed = errors.Join(failed, err)
+			err = refusal("create topic "+name, r.Err, r.ErrMessage)
+			line.Error = err.Error()
 		}
-		out = append(out, line)
-		rows = append(rows, []string{name, counts[0], counts[1], result})
+		out.add(line, result, err, name, counts[0], counts[1])
 	}
-	return errors.Join(a.emit(out, []string{"NAME", "PARTITIONS", "REPLICAS", "RESULT"}, rows), failed)
+	return out.emit(a, "NAME", "PARTITIONS", "REPLICAS")
 }
 
 func parseConfigs(list []string) (map[string]*string, error) {
@@ -332,30 +321,16 @@ func recordsOf(rows []topicRow) string {
 }
 
 func (a *app) reportDeleted(gone kadm.DeleteTopicResponses, names []string) error {
-	type deleted struct {
-		Name    string `json:"name"`
-		Deleted bool   `json:"deleted"`
-		Error   string `json:"error,omitempty"`
-	}
-	var failed error
-	out := make([]deleted, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[removed]
 	for _, name := range names {
 		r, ok := gone[name]
 		if !ok {
 			r.Err = errors.New("the server's answer does not mention the topic")
 		}
-		line := deleted{Name: name, Deleted: r.Err == nil}
-		result := "deleted"
-		if r.Err != nil {
-			err := refusal("delete topic "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), "failed"
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{name, result})
+		err := refusal("delete topic "+name, r.Err, r.ErrMessage)
+		out.add(removed{name, err == nil, textOf(err)}, "deleted", err, name)
 	}
-	return errors.Join(a.emit(out, []string{"NAME", "RESULT"}, rows), failed)
+	return out.emit(a, "NAME")
 }
 
 // topics returns the details of named topics, all of which must exist.
@@ -378,25 +353,8 @@ func (c *kafkaClient) topics(ctx context.Context, names []string) (kadm.TopicDet
 
 // completeTopics completes topic names from the server.
 func (a *app) completeTopics(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if err := a.prepare(cmd); err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-	defer cancel()
-	c, err := a.connect(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	details, err := c.admin.ListTopics(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, name := range details.Names() {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
-			out = append(out, name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return a.completeKafka(cmd, given, prefix, func(ctx context.Context, c *kafkaClient) ([]string, error) {
+		details, err := c.admin.ListTopics(ctx)
+		return details.Names(), err
+	})
 }

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -119,7 +118,7 @@ func (a *app) printTopology(view *topologyView, assigned bool) error {
 	if err := a.table(header, rows); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(a.p.Out); err != nil {
+	if err := a.blank(true); err != nil {
 		return err
 	}
 	rows = make([][]string, len(view.Brokers))
