@@ -43,6 +43,8 @@ const (
 type Key struct {
 	ID     string // kid: a hint for the order of trying, never a filter
 	Public ed25519.PublicKey
+	// Incarnation is that of the tenant as it has the key: an id that a deleted tenant had may be another one's now.
+	Incarnation uint64
 }
 
 // KeyID is the id under which a key is published when nobody chooses another: the head of the digest of its public half.

@@ -22,6 +22,9 @@ func (s *state) createTopic(b *cluster.Builder, n *cluster.NewTopic) (*cluster.T
 	if err := checkNewName(b.Current(), n); err != nil {
 		return nil, err
 	}
+	if err := checkTopics(b.Current()); err != nil {
+		return nil, err
+	}
 	overrides, err := checkOverrides(n.Overrides)
 	if err != nil {
 		return nil, err
@@ -38,7 +41,10 @@ func (s *state) createTopic(b *cluster.Builder, n *cluster.NewTopic) (*cluster.T
 	if err != nil {
 		return nil, err
 	}
-	if n.CreateNamespace {
+	if n.CreateNamespace && b.Current().Namespace(n.Tenant, n.Namespace) == nil {
+		if err := checkNamespaces(b.Current()); err != nil {
+			return nil, err
+		}
 		b.PutNamespace(cluster.Namespace{Tenant: n.Tenant, Name: n.Namespace})
 	}
 	return t, putTopic(b, t)
@@ -103,6 +109,13 @@ func putTopic(b *cluster.Builder, t *cluster.Topic) error {
 	level, err := cluster.ParseConsistency(t.Overrides["felix.consistency"])
 	if err != nil {
 		return errcode.Newf(errcode.InvalidConfig, "%w", err)
+	}
+	var have map[string]string
+	if old := b.Current().TopicByID(t.ID); old != nil {
+		have = old.Overrides
+	}
+	if err := checkOverrideBytes(b.Current(), have, t.Overrides); err != nil {
+		return err
 	}
 	t.Consistency = level.Resolve(t.ReplicationFactor())
 	return b.PutTopic(t)

@@ -43,6 +43,7 @@ func open(t *testing.T, disk *vfs.Mem) *groups.Coordinator {
 	t.Helper()
 	const self = 1
 	b := cluster.NewBuilder(cluster.NewImage(nil))
+	b.PutTenant(cluster.Tenant{Name: "t"})
 	n := cluster.GroupsTopic()
 	for _, topic := range []*cluster.Topic{
 		{ID: n.ID, Tenant: n.Tenant, Namespace: n.Namespace, Name: n.Name, Internal: true, Overrides: n.Overrides},
@@ -99,7 +100,7 @@ func open(t *testing.T, disk *vfs.Mem) *groups.Coordinator {
 		_ = j.Close()
 	})
 	deadline := time.Now().Add(10 * time.Second)
-	for c.List("t", func(groups.Overview) bool { return true }) != nil {
+	for c.List("t", 0, func(groups.Overview) bool { return true }) != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("not loaded in time")
 		}

@@ -59,6 +59,9 @@ type BootstrapOptions struct {
 	// Token is the shared secret of its callers, Previous a second one that counts while it is changed. An empty Token turns every
 	// call away.
 	Token, Previous string
+	// APIURL is where callers find the API, as in "https://felix.example:8443", for the address of a tenant's key set; empty: it is given
+	// as a path.
+	APIURL string
 	// DevTokens serves development tokens: any principal's, for whoever has Token.
 	DevTokens bool
 	// Permissions are what a development principal of a tenant may do before its request narrows it. Required with DevTokens.

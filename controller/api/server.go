@@ -198,8 +198,8 @@ func (s *Server) answer(c *call) (answer, error) {
 		return answer{}, err
 	}
 	c.image = s.opts.Controller.Image()
-	if c.route.access == byTenant && c.image.Tenant(c.params["tenant"]) == nil {
-		return answer{}, s.reject(rejectInvalid, c.params["tenant"], "it went since its keys were asked")
+	if id := c.identity; id != nil && !c.image.HasTenant(id.Tenant, id.Incarnation) {
+		return answer{}, s.reject(rejectInvalid, id.Tenant, "it went since its keys were asked")
 	}
 	return c.route.handle(c)
 }

@@ -44,11 +44,12 @@ type Node struct {
 	kafka      *kafkaproto.Server  // nil when the listener is off
 	native     *felixproto.Server  // nil when the listener is off
 	groups     *groups.Coordinator // nil when the listener is off
-	stopGroups context.CancelFunc  // ends what tells it of images
 	api        *api.Server         // nil when neither the API nor bootstrap is on
 	verifiers  verifiers
-	tls        *tls.Config        // of the client listeners; nil until one needs it
-	stopDev    context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
+	// stopFollowing ends what tells the parts of newer images; nil before it began.
+	stopFollowing context.CancelFunc
+	tls           *tls.Config        // of the client listeners; nil until one needs it
+	stopDev       context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
 
 	clean bool // the previous stop was clean
 	addrs Addresses
@@ -246,6 +247,7 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener, udp 
 			return err
 		}
 	}
+	n.follow(ctx)
 	// Shards are opened while the listener answers: one that a client asks for first is opened for it at once.
 	if err := n.broker.Start(ctx); err != nil {
 		return fmt.Errorf("open shards: %w", err)

@@ -49,6 +49,7 @@ func (l *Loaded) validate() error {
 	errs = append(errs, l.validateTLS()...)
 	errs = append(errs, c.API.validate(c.AllowInsecure)...)
 	errs = append(errs, l.validateNames()...)
+	errs = append(errs, l.validatePorts()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)
 	}
@@ -63,6 +64,9 @@ func (l *Loaded) validateTLS() []error {
 
 	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS && c.NativeListen == "" {
 		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true) or a native listener")
+	}
+	if c.TLS.ClientCAFile != "" && c.TLS.CertFile == "" {
+		refuse("tls.client_ca asks clients for certificates, and there is no tls.cert that they could check in turn")
 	}
 	if c.TLS.BindSubject && c.TLS.ClientCAFile == "" {
 		refuse("tls.client_cert_bind_subject needs tls.client_ca: without it no client shows a certificate")
