@@ -21,11 +21,14 @@ type clusterStatus struct {
 		Down     []string `json:"down"`
 	} `json:"nodes"`
 	Shards struct {
-		Total           int        `json:"total"`
-		Leaderless      int        `json:"leaderless"`
-		UnderReplicated int        `json:"under_replicated"` // with a replica on a node that is not live
-		Examples        []shardRow `json:"examples"`         // the first that lack something
+		Total           int              `json:"total"`
+		Leaderless      int              `json:"leaderless"` // nobody leads them, or a node that is not live
+		UnderReplicated int              `json:"under_replicated"`
+		Unplaceable     int              `json:"unplaceable"`
+		Examples        []replicationRow `json:"examples"` // the first that lack something
 	} `json:"shards"`
+	Moves  int  `json:"moves"`
+	Paused bool `json:"placement_paused"`
 }
 
 // statusExamples is how many shards that lack something are shown.
@@ -34,7 +37,7 @@ const statusExamples = 10
 func (a *app) clusterCommand() *cobra.Command {
 	status := &cobra.Command{
 		Use: "status", Short: "Show the health of the cluster in one screen", Args: noArgs, Example: "  felixctl cluster status -o json",
-		Long: `Show whether the control plane is ready, which nodes are up, and how many shards have no leader or a replica on a node that is not live.
+		Long: `Show whether the control plane is ready, which nodes are up, how many shards have no leader, too few copies or no place, and whether shards move.
 The command succeeds whenever it could look: whether all is well is the field "healthy", and the first line.`,
 		RunE: a.withControl(func(ctx context.Context, c *control, _ []string) error {
 			s, err := c.status(ctx)
@@ -49,7 +52,7 @@ The command succeeds whenever it could look: whether all is well is the field "h
 
 func (c *control) status(ctx context.Context) (*clusterStatus, error) {
 	s := &clusterStatus{ControlPlane: "ready"}
-	s.Nodes.Down, s.Shards.Examples = []string{}, []shardRow{}
+	s.Nodes.Down, s.Shards.Examples = []string{}, []replicationRow{}
 	err := c.do(ctx, http.MethodGet, "/v1/system/ready", nil, nil)
 	var no *apiRefusal
 	if errors.As(err, &no) && no.Status == http.StatusServiceUnavailable {
@@ -57,10 +60,49 @@ func (c *control) status(ctx context.Context) (*clusterStatus, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	live := map[string]bool{}
+	live, err := c.nodeStatus(ctx, s)
+	if err != nil {
+		return nil, about("nodes", err)
+	}
+	if s.Shards.Total, err = countPages(ctx, c, shardsPath(c)); err != nil {
+		return nil, about("shards", err)
+	}
+	for row, err := range replicationPages(ctx, c, true) {
+		if err != nil {
+			return nil, about("shards", err)
+		}
+		s.Shards.UnderReplicated++
+		if !live[row.Leader] {
+			s.Shards.Leaderless++
+		}
+		if len(s.Shards.Examples) < statusExamples {
+			s.Shards.Examples = append(s.Shards.Examples, row)
+		}
+	}
+	for row, err := range pages[plannedRow](ctx, c, path("v1", "placement", "plan"), nil) {
+		if err != nil {
+			return nil, about("placement", err)
+		}
+		if row.Action == actionUnplaceable {
+			s.Shards.Unplaceable++
+		}
+	}
+	moves, err := c.moves(ctx)
+	if err != nil {
+		return nil, about("moves", err)
+	}
+	s.Moves, s.Paused = len(moves.Items), moves.Paused
+	sh := &s.Shards
+	s.Healthy = s.ControlPlane == "ready" && len(s.Nodes.Down) == 0 && sh.Leaderless+sh.UnderReplicated+sh.Unplaceable == 0
+	return s, nil
+}
+
+// nodeStatus counts the nodes, and tells which of them are up.
+func (c *control) nodeStatus(ctx context.Context, s *clusterStatus) (live map[string]bool, err error) {
+	live = map[string]bool{}
 	for n, err := range pages[placedNode](ctx, c, nodesPath(c), nil) {
 		if err != nil {
-			return nil, about("nodes", err)
+			return nil, err
 		}
 		s.Nodes.Total++
 		switch n.Node.Status.Lifecycle {
@@ -74,29 +116,7 @@ func (c *control) status(ctx context.Context) (*clusterStatus, error) {
 			s.Nodes.Down = append(s.Nodes.Down, n.Node.NodeID)
 		}
 	}
-	for row, err := range pages[shardRow](ctx, c, shardsPath(c), nil) {
-		if err != nil {
-			return nil, about("shards", err)
-		}
-		s.Shards.Total++
-		lacks := false
-		if row.Leader == "" || !live[row.Leader] {
-			s.Shards.Leaderless++
-			lacks = true
-		}
-		for _, r := range row.Replicas {
-			if !live[r] {
-				s.Shards.UnderReplicated++
-				lacks = true
-				break
-			}
-		}
-		if lacks && len(s.Shards.Examples) < statusExamples {
-			s.Shards.Examples = append(s.Shards.Examples, row)
-		}
-	}
-	s.Healthy = s.ControlPlane == "ready" && len(s.Nodes.Down) == 0 && s.Shards.Leaderless == 0 && s.Shards.UnderReplicated == 0
-	return s, nil
+	return live, nil
 }
 
 func (a *app) printStatus(s *clusterStatus) error {
@@ -114,9 +134,14 @@ func (a *app) printStatus(s *clusterStatus) error {
 	if len(s.Nodes.Down) > 0 {
 		nodes += ", down: " + join(s.Nodes.Down)
 	}
+	moves := strconv.Itoa(s.Moves)
+	if s.Paused {
+		moves += " (placement is paused)"
+	}
 	err := a.facts([][]string{
 		{"cluster", state}, {"control plane", s.ControlPlane}, {"nodes", nodes}, {"shards", strconv.Itoa(s.Shards.Total)},
 		{"without leader", strconv.Itoa(s.Shards.Leaderless)}, {"under-replicated", strconv.Itoa(s.Shards.UnderReplicated)},
+		{"unplaceable", strconv.Itoa(s.Shards.Unplaceable)}, {"moves", moves},
 	})
 	if err != nil || len(s.Shards.Examples) == 0 {
 		return err
@@ -126,7 +151,7 @@ func (a *app) printStatus(s *clusterStatus) error {
 	}
 	rows := make([][]string, len(s.Shards.Examples))
 	for i, r := range s.Shards.Examples {
-		rows[i] = []string{r.TenantID, r.Namespace, r.Stream, strconv.Itoa(r.Shard), orWord(r.Leader), join(r.Replicas), r.State}
+		rows[i] = r.cells(orWord(r.Leader), strconv.Itoa(r.Current)+" of "+strconv.Itoa(r.Desired), orWord(join(r.Unavailable)))
 	}
-	return a.table([]string{"TENANT", "NAMESPACE", "NAME", "SHARD", "LEADER", "REPLICAS", "STATE"}, rows)
+	return a.table(shardHeader("LEADER", "COPIES", "UNAVAILABLE"), rows)
 }

@@ -99,7 +99,7 @@ func (a *app) root() *cobra.Command {
 		Long: `Work with a Felix server. Three listeners are spoken to, each with settings of its own:
 
   the native one       pub, sub, topology, inspect, bench; --brokers, and a token for brokers (--token-file)
-  the control API      tenant, namespace, stream, cache, node, shard, rbac, key, cluster; --controlplane-url and a token for the API
+  the control API      tenant, namespace, stream, cache, node, shard, rbac, key, placement, cluster; --controlplane-url and a token for the API
   the Kafka one        topic, produce, consume, group; --brokers, and a login if the listener asks for one
 
 Settings come from the flag, then the environment, then a context (felixctl context add). A development node writes one:

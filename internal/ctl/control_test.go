@@ -380,6 +380,99 @@ func TestStrangeServers(t *testing.T) {
 	}
 }
 
+func TestCaches(t *testing.T) {
+	c, _ := development(t)
+	want(t, exitOK, "", []string{"cache", "create", "sessions", "--shards", "2", "--display-name", "Sessions", c}, "cache sessions is created with 2 shards")
+	want(t, exitOK, "", []string{"cache", "create", "sessions", "--shards", "2", "--display-name", "Sessions", "--json", c}, `"result": "unchanged"`)
+	want(t, exitRefused, "", []string{"cache", "create", "sessions", "--shards", "3", c}, "409 exists")
+	want(t, exitOK, "", []string{"cache", "ls", c}, "sessions  2       1         leader       Sessions")
+	want(t, exitOK, "", []string{"cache", "info", "sessions", c}, "display name  Sessions")
+	if got := decode[cacheRow](t, want(t, exitOK, "", []string{"cache", "info", "sessions", "--json", c})); got.Cache != "sessions" || got.Shards != 2 {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitOK, "", []string{"cache", "set", "sessions", "--display-name", "", c}, "display_name  Sessions")
+	want(t, exitMissing, "", []string{"cache", "set", "none", "--display-name", "x", c}, "felixctl cache ls")
+	want(t, exitOK, "", []string{"__complete", "cache", "info", c, ""}, "sessions\n")
+	want(t, exitUsage, "", []string{"cache", "rm", "sessions", c}, "with its keys and counters for good, say --yes")
+	want(t, exitUsage, "", []string{"namespace", "rm", "default", c}, "and 1 cache for good")
+	want(t, exitMissing, "", []string{"cache", "rm", "sessions", "none", "--yes", c}, "nothing was deleted")
+	want(t, exitOK, "", []string{"cache", "rm", "sessions", "--yes", c}, "sessions  deleted")
+	if got := decode[[]cacheRow](t, want(t, exitOK, "", []string{"cache", "ls", "--json", c})); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAccessRules(t *testing.T) {
+	c, _ := development(t)
+	rule := []string{"role:reader", "stream:default/default/*", "stream.subscribe"}
+	command := func(words ...string) []string {
+		return append(append([]string{"rbac", "policy", words[0]}, rule...), append(words[1:], c)...)
+	}
+	want(t, exitOK, "", command("add"), "role:reader may stream.subscribe")
+	want(t, exitOK, "", command("add"), "as before")
+	want(t, exitOK, "", []string{"rbac", "policy", "ls", c}, "SUBJECT      OBJECT", "role:reader  stream:default/default/*")
+	if got := decode[[]policyRow](t, want(t, exitOK, "", []string{"rbac", "policy", "ls", "--subject", "none", "--json", c})); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitOK, "", []string{"rbac", "grouping", "add", "p:alice", "role:reader", c}, "p:alice has role:reader")
+	if got := decode[[]groupingRow](t, want(t, exitOK, "", []string{"rbac", "grouping", "ls", "--role", "role:reader", "--json", c})); len(got) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitUsage, "", []string{"rbac", "grouping", "rm", "p:alice", "role:reader", c}, "say --yes")
+	want(t, exitOK, "", []string{"rbac", "grouping", "rm", "p:alice", "role:reader", "--yes", c}, "removed")
+	want(t, exitMissing, "", []string{"rbac", "grouping", "rm", "p:alice", "role:reader", "--yes", c}, "no such grouping")
+	want(t, exitOK, "", command("rm", "--yes"), "removed: the rule that role:reader may")
+	want(t, exitMissing, "", command("rm", "--yes"), "404")
+}
+
+func TestPlacement(t *testing.T) {
+	c, dev := development(t)
+	operator := "--controlplane-token=" + mint(t, dev, nil, "node.manage:cluster:*")
+	want(t, exitOK, "", []string{"stream", "create", "orders", "--shards", "2", c})
+	want(t, exitOK, "", []string{"placement", "replication", c}, "default  default    stream  orders  1      node-1  1 of 1")
+	if got := decode[[]replicationRow](t, want(t, exitOK, "", []string{"placement", "replication", "--under-replicated", "--json", c})); len(got) != 0 {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitOK, "", []string{"placement", "plan", c}, "ACTION  REASON")
+	want(t, exitOK, "", []string{"placement", "pause", operator, c}, "placement is paused")
+	want(t, exitRefused, "", []string{"placement", "pause", c}, "node.manage on cluster:*")
+	want(t, exitOK, "", []string{"placement", "moves", c}, "STEP", "felixctl placement resume")
+	if got := decode[movesView](t, want(t, exitOK, "", []string{"placement", "moves", "--json", c})); !got.Paused || got.Items == nil {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitOK, "", []string{"cluster", "status", c}, "moves             0 (placement is paused)")
+	want(t, exitOK, "", []string{"placement", "resume", "--json", operator, c}, `"paused": false`)
+}
+
+// TestUnhealthyCluster: what a cluster of several nodes can lack is told, and by the exit status only that it could be looked at.
+func TestUnhealthyCluster(t *testing.T) {
+	flags := fakeAPI(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/system/ready":
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"code":"draining","message":"this member is stopping"}`)
+		case "/v1/nodes":
+			_, _ = io.WriteString(w, `{"items":[{"node":{"node_id":"a","status":{"lifecycle":"live"}}},{"node":{"node_id":"b","status":{"lifecycle":"down"}}}]}`)
+		case "/v1/shard-assignments":
+			_, _ = io.WriteString(w, `{"items":[{"stream":"s","shard":0},{"stream":"s","shard":1},{"stream":"s","shard":2}]}`)
+		case "/v1/placement/replication":
+			_, _ = io.WriteString(w, `{"items":[{"stream":"s","shard":0,"leader":"a","desired_replicas":2,"current_replicas":1,"unavailable":["b"]},`+
+				`{"stream":"s","shard":1,"leader":"b","desired_replicas":1,"current_replicas":0,"unavailable":["b"]}]}`)
+		case "/v1/placement/plan":
+			_, _ = io.WriteString(w, `{"items":[{"stream":"s","shard":1,"action":"unplaceable","reason":"no node"}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"paused":false,"items":[{"stream":"s","shard":2,"leader":"a","destination":"c","step":"staged","lag_records":7}]}`)
+		}
+	})
+	want(t, exitOK, "", append([]string{"cluster", "status"}, flags...), "NOT healthy", "not ready: this member is stopping", "1 of 2 live, down: b",
+		"without leader    1", "under-replicated  2", "unplaceable       1", "moves             1", "1 of 2")
+	s := decode[clusterStatus](t, want(t, exitOK, "", append([]string{"cluster", "status", "--json"}, flags...)))
+	if s.Healthy || s.Shards.Total != 3 || len(s.Shards.Examples) != 2 || s.Moves != 1 {
+		t.Errorf("got %+v", s)
+	}
+	want(t, exitOK, "", append([]string{"placement", "moves"}, flags...), "FROM  TO", "staged  7")
+}
+
 // TestRules: rules and groupings are sent as the API has them; a deletion carries the rule.
 func TestRules(t *testing.T) {
 	var got []string
@@ -388,6 +481,8 @@ func TestRules(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got, r.Method+" "+r.URL.Path+" "+string(body))
 		switch {
+		case r.Method == http.MethodGet && r.URL.Query().Get("limit") == "":
+			t.Errorf("a listing without pages: %s", r.URL)
 		case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "policies"):
 			_, _ = io.WriteString(w, `{"items":[{"subject":"a","object":"stream:t/n/s","action":"stream.publish"},{"subject":"b","object":"stream:t/n/s","action":"stream.publish"}]}`)
 		case r.Method == http.MethodGet:
@@ -407,10 +502,10 @@ func TestRules(t *testing.T) {
 		}
 		return got
 	}
-	if out := run(exitOK, "rbac", "policy", "ls", "--subject", "b").out; out != "SUBJECT  OBJECT        ACTION\nb        stream:t/n/s  stream.publish\n" {
+	if out := run(exitOK, "rbac", "policy", "ls", "--subject", "b").out; strings.Count(out, "\n") != 3 {
 		t.Errorf("got %q", out)
 	}
-	if list := decode[[]groupingRow](t, run(exitOK, "rbac", "grouping", "ls", "--role", "r", "--json")); len(list) != 1 || list[0].User != "p:a" {
+	if list := decode[[]groupingRow](t, run(exitOK, "rbac", "grouping", "ls", "--role", "r", "--json")); len(list) != 2 || list[0].User != "p:a" {
 		t.Errorf("got %+v", list)
 	}
 	got = nil

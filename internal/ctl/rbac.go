@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,14 @@ func (a *app) rbacCommand() *cobra.Command {
 
 func policiesPath(c *control) string  { return c.inTenant("rbac", "policies") }
 func groupingsPath(c *control) string { return c.inTenant("rbac", "groupings") }
+
+// only is a query for what has a value; none for an empty one.
+func only(name, value string) url.Values {
+	if value == "" {
+		return nil
+	}
+	return url.Values{name: {value}}
+}
 
 // parsePolicy checks a rule as the server will, before it is asked.
 func parsePolicy(args []string) (policyRow, error) {
@@ -61,12 +70,9 @@ func (a *app) policyList() *cobra.Command {
 	list.Flags().StringVar(&subject, "subject", "", "only rules of this subject")
 	list.RunE = a.withControl(func(ctx context.Context, c *control, _ []string) error {
 		l := a.listing("SUBJECT", "OBJECT", "ACTION")
-		for p, err := range pages[policyRow](ctx, c, policiesPath(c), nil) {
+		for p, err := range pages[policyRow](ctx, c, policiesPath(c), only("subject", subject)) {
 			if err != nil {
 				return err
-			}
-			if subject != "" && p.Subject != subject {
-				continue
 			}
 			if err := l.add(p, p.Subject, p.Object, p.Action); err != nil {
 				return err
@@ -151,12 +157,9 @@ func (a *app) groupingList() *cobra.Command {
 	list.Flags().StringVar(&role, "role", "", "only users of this role")
 	list.RunE = a.withControl(func(ctx context.Context, c *control, _ []string) error {
 		l := a.listing("USER", "ROLE")
-		for g, err := range pages[groupingRow](ctx, c, groupingsPath(c), nil) {
+		for g, err := range pages[groupingRow](ctx, c, groupingsPath(c), only("role", role)) {
 			if err != nil {
 				return err
-			}
-			if role != "" && g.Role != role {
-				continue
 			}
 			if err := l.add(g, g.User, g.Role); err != nil {
 				return err

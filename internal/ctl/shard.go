@@ -3,7 +3,6 @@ package ctl
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -55,12 +54,8 @@ func (a *app) shardList() *cobra.Command {
 	list.RunE = func(cmd *cobra.Command, args []string) error {
 		flag := cmd.Flags().Changed
 		return a.withControl(func(ctx context.Context, c *control, _ []string) error {
-			query := url.Values{}
-			if leader != "" {
-				query.Set("leader", leader)
-			}
 			l := a.listing("TENANT", "NAMESPACE", "KIND", "NAME", "SHARD", "LEADER", "REPLICAS", "GENERATION", "STATE")
-			for s, err := range pages[shardRow](ctx, c, shardsPath(c), query) {
+			for s, err := range pages[shardRow](ctx, c, shardsPath(c), only("leader", leader)) {
 				if err != nil {
 					return err
 				}
