@@ -65,8 +65,13 @@ func (a *app) cacheInfo() *cobra.Command {
 				return err
 			}
 			return a.show(r, [][]string{
-				{"cache", r.Cache}, {"namespace", r.Namespace}, {"tenant", r.TenantID}, {"display name", orWord(r.DisplayName)},
-				{"shards", strconv.Itoa(r.Shards)}, {"replicas", strconv.Itoa(r.ReplicationFactor)}, {"consistency", typed(r.Consistency)},
+				{"cache", r.Cache},
+				{"namespace", r.Namespace},
+				{"tenant", r.TenantID},
+				{"display name", orWord(r.DisplayName)},
+				{"shards", strconv.Itoa(r.Shards)},
+				{"replicas", strconv.Itoa(r.ReplicationFactor)},
+				{"consistency", typed(r.Consistency)},
 			})
 		}),
 	}

@@ -37,8 +37,8 @@ const statusExamples = 10
 func (a *app) clusterCommand() *cobra.Command {
 	status := &cobra.Command{
 		Use: "status", Short: "Show the health of the cluster in one screen", Args: noArgs, Example: "  felixctl cluster status -o json",
-		Long: `Show whether the control plane is ready, which nodes are up, how many shards have no leader, too few copies or no place, and whether shards move.
-The command succeeds whenever it could look: whether all is well is the field "healthy", and the first line.`,
+		Long: `Show whether the control plane is ready, which nodes are up, how many shards have no leader, too few copies or no place, and
+whether shards move. The command succeeds whenever it could look: whether all is well is the field "healthy", and the first line.`,
 		RunE: a.withControl(func(ctx context.Context, c *control, _ []string) error {
 			s, err := c.status(ctx)
 			if err != nil {
@@ -139,9 +139,14 @@ func (a *app) printStatus(s *clusterStatus) error {
 		moves += " (placement is paused)"
 	}
 	err := a.facts([][]string{
-		{"cluster", state}, {"control plane", s.ControlPlane}, {"nodes", nodes}, {"shards", strconv.Itoa(s.Shards.Total)},
-		{"without leader", strconv.Itoa(s.Shards.Leaderless)}, {"under-replicated", strconv.Itoa(s.Shards.UnderReplicated)},
-		{"unplaceable", strconv.Itoa(s.Shards.Unplaceable)}, {"moves", moves},
+		{"cluster", state},
+		{"control plane", s.ControlPlane},
+		{"nodes", nodes},
+		{"shards", strconv.Itoa(s.Shards.Total)},
+		{"without leader", strconv.Itoa(s.Shards.Leaderless)},
+		{"under-replicated", strconv.Itoa(s.Shards.UnderReplicated)},
+		{"unplaceable", strconv.Itoa(s.Shards.Unplaceable)},
+		{"moves", moves},
 	})
 	if err != nil || len(s.Shards.Examples) == 0 {
 		return err

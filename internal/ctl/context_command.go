@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -88,7 +89,7 @@ better kept in files. --from starts with the current context of another file, su
 			return err
 		}
 		if f.contexts[args[0]] != nil {
-			return &statusError{status: exitFailure, err: errors.New("context " + args[0] + " exists: remove it first with felixctl context rm " + args[0])}
+			return fmt.Errorf("context %s exists: remove it first with felixctl context rm %s", args[0], args[0])
 		}
 		c, err := a.givenSettings(cmd, from)
 		if err != nil {
@@ -139,7 +140,8 @@ func (a *app) givenSettings(cmd *cobra.Command, from string) (settingsContext, e
 			return nil, missingErrorf("--from: %s has no current context", from)
 		}
 	}
-	for _, s := range append(slices.Clone(settingTable), namespaceSetting, setting{flag: "brokers", key: "brokers", into: func(s *settings) *string { return &s.brokers }}) {
+	native := setting{flag: "brokers", key: "brokers", into: func(s *settings) *string { return &s.brokers }}
+	for _, s := range append(slices.Clone(settingTable), namespaceSetting, native) {
 		if s.key == "" || !cmd.Flags().Changed(s.flag) {
 			continue
 		}
@@ -176,7 +178,9 @@ func (a *app) contextList() *cobra.Command {
 				if r.Current {
 					mark = "*"
 				}
-				table = append(table, []string{mark, r.Name, orWord(r.Brokers), orWord(r.KafkaBrokers), orWord(r.ControlPlaneURL), orWord(r.Tenant), orWord(r.Namespace)})
+				table = append(table, []string{
+					mark, r.Name, orWord(r.Brokers), orWord(r.KafkaBrokers), orWord(r.ControlPlaneURL), orWord(r.Tenant), orWord(r.Namespace),
+				})
 			}
 			return a.emit(rows, []string{"", "NAME", "BROKERS", "KAFKA BROKERS", "CONTROL PLANE", "TENANT", "NAMESPACE"}, table)
 		},
@@ -185,7 +189,8 @@ func (a *app) contextList() *cobra.Command {
 
 func (a *app) contextUse() *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: exactly(1), ValidArgsFunction: a.completeContext, Example: "  felixctl context use dev",
+		Use: "use NAME", Short: "Make a context the current one", Args: exactly(1), ValidArgsFunction: a.completeContext,
+		Example: "  felixctl context use dev",
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.editContexts()
 			if err != nil {
@@ -205,8 +210,8 @@ func (a *app) contextUse() *cobra.Command {
 
 func (a *app) contextRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Remove a context; the files that it names stay", Args: exactly(1), ValidArgsFunction: a.completeContext,
-		Example: "  felixctl context rm dev",
+		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Remove a context; the files that it names stay", Args: exactly(1),
+		ValidArgsFunction: a.completeContext, Example: "  felixctl context rm dev",
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.editContexts()
 			if err != nil {

@@ -1,6 +1,7 @@
 // Package ctl is felixctl's commands, by what they speak to: pub, sub, topology, inspect and bench to the native listener (native.go);
-// tenants, namespaces, streams, caches, nodes, shards, rules, keys, placement and the cluster to the control API (rest.go); topics, groups, produce and
-// consume to the Kafka listener of a Felix server or of Apache Kafka (kafka.go); contexts, tokens, completions and manuals to nobody.
+// tenants, namespaces, streams, caches, nodes, shards, rules, keys, placement and the cluster to the control API (rest.go); topics,
+// groups, produce and consume to the Kafka listener of a Felix server or of Apache Kafka (kafka.go); contexts, tokens, completions and
+// manuals to nobody.
 //
 // A command is marked with what it speaks to (of), and prepare fills in the settings for that server alone: the same context serves
 // all three, though their addresses, logins and certificates differ. Each family is a file; what a table, a listing, a confirmation or an

@@ -10,7 +10,11 @@ type exitStatus struct {
 
 // exitStatuses are those that a command can end with, by what it speaks to.
 func exitStatuses(c *cobra.Command) []exitStatus {
-	list := []exitStatus{{exitOK, "success"}, {exitFailure, "any other failure; not confirmed"}, {exitUsage, "bad arguments, a setting that is missing or cannot be read, a confirmation that nobody can give"}}
+	list := []exitStatus{
+		{exitOK, "success"},
+		{exitFailure, "any other failure; not confirmed"},
+		{exitUsage, "bad arguments, a setting that is missing or cannot be read, a confirmation that nobody can give"},
+	}
 	missing := exitStatus{exitMissing, "what was named does not exist"}
 	switch {
 	case !c.Runnable() || c.HasSubCommands():

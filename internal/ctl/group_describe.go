@@ -275,7 +275,9 @@ func (a *app) printGroup(info groupInfo, parts groupParts, several, gap bool) er
 	facts := [][]string{{"group", info.Group}}
 	if parts.state {
 		facts = append(facts, [][]string{
-			{"state", info.State}, {"type", info.Type}, {"protocol", protocolOf(info)},
+			{"state", info.State},
+			{"type", info.Type},
+			{"protocol", protocolOf(info)},
 			{"coordinator", fmt.Sprintf("%d (%s:%d)", info.Coordinator.ID, info.Coordinator.Host, info.Coordinator.Port)},
 			{"members", fmt.Sprint(info.MemberCount)},
 		}...)

@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) inspectCommand() *cobra.Command {
-	return family("inspect", "Look into brokers: their view of a shard, their subscriptions (takes node.view on the cluster)", nil, a.inspectShard(), a.inspectSubs())
+	return family("inspect", "Look into brokers: their view of a shard, their subscriptions (takes node.view on the cluster)", nil,
+		a.inspectShard(), a.inspectSubs())
 }
 
 // eachBroker calls work for each broker that tells an address, or for the one that the settings lead to when none does.
@@ -151,8 +152,16 @@ func (a *app) printShardView(v *shardView, s client.Stream, shard uint32, gap bo
 		}
 	}
 	err := a.facts([][]string{
-		{"broker", v.NodeID}, {"shard", fmt.Sprintf("%s/%d", s, shard)}, {"role", v.Role}, {"phase", v.Phase}, {"serving", serving},
-		{"generation", orUnknown(v.Generation)}, {"leader", orWord(v.Leader)}, {"lease", lease}, {"tail", orUnknown(v.Tail)}, {"committed", orUnknown(v.Committed)},
+		{"broker", v.NodeID},
+		{"shard", fmt.Sprintf("%s/%d", s, shard)},
+		{"role", v.Role},
+		{"phase", v.Phase},
+		{"serving", serving},
+		{"generation", orUnknown(v.Generation)},
+		{"leader", orWord(v.Leader)},
+		{"lease", lease},
+		{"tail", orUnknown(v.Tail)},
+		{"committed", orUnknown(v.Committed)},
 	})
 	if err != nil || len(v.Replicas) == 0 {
 		return err
@@ -237,7 +246,9 @@ func (a *app) inspectSubs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.emit(brokers, []string{"NODE", "STREAM/SHARD", "SUB", "CONNECTION", "PRINCIPAL", "POLICY", "QUEUE", "DROPPED", "POSITION", "TAIL", "BEHIND"}, rows)
+		return a.emit(brokers, []string{
+			"NODE", "STREAM/SHARD", "SUB", "CONNECTION", "PRINCIPAL", "POLICY", "QUEUE", "DROPPED", "POSITION", "TAIL", "BEHIND",
+		}, rows)
 	})
 	return inspect
 }
@@ -267,7 +278,8 @@ func subRowOf(v *client.SubscriptionView) subRow {
 
 func (r *subRow) cells(node string) []string {
 	return []string{
-		node, fmt.Sprintf("%s/%d", client.Stream{Namespace: r.Namespace, Name: r.Stream}, r.Shard), strconv.FormatUint(r.Subscriber, 10), orWord(r.Connection),
+		node, fmt.Sprintf("%s/%d", client.Stream{Namespace: r.Namespace, Name: r.Stream}, r.Shard), strconv.FormatUint(r.Subscriber, 10),
+		orWord(r.Connection),
 		orWord(r.Principal), r.Policy, fmt.Sprintf("%d/%d", r.Queued, r.Capacity), strconv.FormatInt(r.Dropped, 10), orUnknown(r.Position),
 		strconv.FormatInt(r.Tail, 10), orUnknown(r.Behind),
 	}

@@ -71,7 +71,9 @@ func (a *app) options() ([]kgo.Opt, error) {
 }
 
 // completeKafka completes names that the Kafka listener lists. When nobody answers nothing is offered.
-func (a *app) completeKafka(cmd *cobra.Command, given []string, prefix string, list func(context.Context, *kafkaClient) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeKafka(
+	cmd *cobra.Command, given []string, prefix string, list func(context.Context, *kafkaClient) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
 	if a.prepare(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -16,7 +16,8 @@ type namespaceRow struct {
 }
 
 func (a *app) namespaceCommand() *cobra.Command {
-	return family("namespace", "List, create and delete namespaces", []string{"namespaces", "ns"}, a.namespaceList(), a.namespaceCreate(), a.namespaceRemove())
+	return family("namespace", "List, create and delete namespaces", []string{"namespaces", "ns"},
+		a.namespaceList(), a.namespaceCreate(), a.namespaceRemove())
 }
 
 func namespacesPath(c *control) string { return c.inTenant("namespaces") }

@@ -125,7 +125,8 @@ func (n *native) failed(ctx context.Context, what string, err error) error {
 	case errors.Is(err, client.ErrTooLarge):
 		return refusedErrorf("%s: %w", what, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return unreachableErrorf("%s: no answer from the server at %s within %s: it hangs or is overloaded; --timeout waits longer", what, n.app.brokers, n.app.timeout)
+		return unreachableErrorf("%s: no answer from the server at %s within %s: it hangs or is overloaded; --timeout waits longer",
+			what, n.app.brokers, n.app.timeout)
 	default:
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -164,7 +165,8 @@ func (n *native) lost(err *client.ConnectionError) error {
 	var name x509.HostnameError
 	switch {
 	case errors.As(err, &unknown):
-		return unreachableErrorf("the certificate of %s is signed by nobody known here: name its authority with --ca-file (a development node keeps it in data/dev/ca.pem)", err.Addr)
+		return unreachableErrorf("the certificate of %s is signed by nobody known here: name its authority with --ca-file (a development node "+
+			"keeps it in data/dev/ca.pem)", err.Addr)
 	case errors.As(err, &name):
 		return unreachableErrorf("the certificate of %s is for another name (%w): name the one it is for with --server-name", err.Addr, name)
 	}

@@ -74,7 +74,8 @@ func (a *app) nodeList() *cobra.Command {
 	list.Flags().StringVar(&lifecycle, "lifecycle", "", "only nodes that are live, draining, down or left")
 	list.Flags().StringVar(&region, "region", "", "only nodes of this region")
 	list.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label `key=value`; may be repeated")
-	must(list.RegisterFlagCompletionFunc("lifecycle", cobra.FixedCompletions([]string{lifecycleLive, "draining", "down", "left"}, cobra.ShellCompDirectiveNoFileComp)))
+	lifecycles := []string{lifecycleLive, "draining", "down", "left"}
+	must(list.RegisterFlagCompletionFunc("lifecycle", cobra.FixedCompletions(lifecycles, cobra.ShellCompDirectiveNoFileComp)))
 	list.RunE = a.withControl(func(ctx context.Context, c *control, _ []string) error {
 		query := url.Values{}
 		for k, v := range map[string]string{"lifecycle": lifecycle, "region": region} {

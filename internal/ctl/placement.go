@@ -126,7 +126,8 @@ func (c *control) moves(ctx context.Context) (v movesView, err error) {
 
 func (a *app) placementMoves() *cobra.Command {
 	return &cobra.Command{
-		Use: "moves", Short: "List the shards that move to another node, and whether placement is paused", Args: noArgs, Example: "  felixctl placement moves",
+		Use: "moves", Short: "List the shards that move to another node, and whether placement is paused", Args: noArgs,
+		Example: "  felixctl placement moves",
 		RunE: a.withControl(func(ctx context.Context, c *control, _ []string) error {
 			v, err := c.moves(ctx)
 			if err != nil {

@@ -65,7 +65,8 @@ func actionNames() []string {
 func (a *app) policyList() *cobra.Command {
 	var subject string
 	list := &cobra.Command{
-		Use: "ls", Aliases: []string{"list"}, Short: "List the rules that the token may see", Args: noArgs, Example: "  felixctl rbac policy ls --subject role:reader",
+		Use: "ls", Aliases: []string{"list"}, Short: "List the rules that the token may see", Args: noArgs,
+		Example: "  felixctl rbac policy ls --subject role:reader",
 	}
 	list.Flags().StringVar(&subject, "subject", "", "only rules of this subject")
 	list.RunE = a.withControl(func(ctx context.Context, c *control, _ []string) error {

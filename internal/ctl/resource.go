@@ -23,7 +23,8 @@ func family(use, short string, aliases []string, commands ...*cobra.Command) *co
 // controlCommands are the commands of the control API.
 func (a *app) controlCommands() []*cobra.Command {
 	inNamespaces := a.namespaced(a.streamCommand(), a.cacheCommand(), a.shardCommand())
-	return of(controlServer, append(inNamespaces, a.tenantCommand(), a.namespaceCommand(), a.nodeCommand(), a.rbacCommand(), a.keyCommand(), a.clusterCommand(), a.placementCommand())...)
+	return of(controlServer, append(inNamespaces, a.tenantCommand(), a.namespaceCommand(), a.nodeCommand(), a.rbacCommand(), a.keyCommand(),
+		a.placementCommand(), a.clusterCommand())...)
 }
 
 // withControl runs a command's work with a way to the control API.

@@ -96,24 +96,70 @@ type setting struct {
 // settingTable holds every setting of text. Values of the environment are taken in prepare and are no defaults of flags, so that help does
 // not print a token.
 var settingTable = []setting{
-	{"config", "FELIX_CLI_CONFIG", "", func(s *settings) *string { return &s.contextFile }, "`file` of contexts; felixctl/config.toml in your configuration directory"},
-	{"context", "FELIX_CONTEXT", "", func(s *settings) *string { return &s.contextName }, "`name` of the context to use; the file's current one"},
-	{"brokers", "FELIX_BROKERS", "", func(s *settings) *string { return &s.brokers }, "`host:port,...` to ask first: of the native listener (127.0.0.1:5000), or with Kafka commands of the Kafka listener (127.0.0.1:9092; FELIX_KAFKA_BROKERS comes first)"},
-	{"tenant", "FELIX_AUTH_TENANT", "tenant", func(s *settings) *string { return &s.tenant }, "tenant to work in; the token's own"},
-	{"token", "FELIX_AUTH_TOKEN", "token", func(s *settings) *string { return &s.token }, "token for brokers; for Kafka commands the password of the login"},
-	{"token-file", "FELIX_AUTH_TOKEN_FILE", "token_file", func(s *settings) *string { return &s.tokenFile }, "file that holds it"},
-	{"ca-file", "FELIX_CA_FILE", "ca_file", func(s *settings) *string { return &s.caFile }, "certificate authority of brokers, PEM"},
-	{"client-cert-file", "FELIX_CLIENT_CERT_FILE", "client_cert_file", func(s *settings) *string { return &s.clientCertFile }, "certificate to show where one is asked for, PEM"},
-	{"client-key-file", "FELIX_CLIENT_KEY_FILE", "client_key_file", func(s *settings) *string { return &s.clientKeyFile }, "its private key, PEM"},
-	{"server-name", "FELIX_SERVER_NAME", "server_name", func(s *settings) *string { return &s.serverName }, "name that brokers' certificates must have"},
-	{"controlplane-url", "FELIX_CONTROLPLANE_URL", "controlplane_url", func(s *settings) *string { return &s.controlURL }, "`URL` of the control API; " + defaultControlURL},
-	{"controlplane-token", "FELIX_CONTROLPLANE_TOKEN", "controlplane_token", func(s *settings) *string { return &s.controlToken }, "token for the control API"},
-	{"controlplane-token-file", "FELIX_CONTROLPLANE_TOKEN_FILE", "controlplane_token_file", func(s *settings) *string { return &s.controlTokenFile }, "file that holds it"},
-	{"controlplane-ca-file", "FELIX_CONTROLPLANE_CA", "controlplane_ca_file", func(s *settings) *string { return &s.controlCAFile }, "certificate authority of the control API, PEM"},
+	{
+		"config", "FELIX_CLI_CONFIG", "", func(s *settings) *string { return &s.contextFile },
+		"`file` of contexts; felixctl/config.toml in your configuration directory",
+	},
+	{
+		"context", "FELIX_CONTEXT", "", func(s *settings) *string { return &s.contextName },
+		"`name` of the context to use; the file's current one",
+	},
+	{
+		"brokers", "FELIX_BROKERS", "", func(s *settings) *string { return &s.brokers },
+		"`host:port,...` to ask first: of the native listener (127.0.0.1:5000), or with Kafka commands " +
+			"of the Kafka listener (127.0.0.1:9092; FELIX_KAFKA_BROKERS comes first)",
+	},
+	{
+		"tenant", "FELIX_AUTH_TENANT", "tenant", func(s *settings) *string { return &s.tenant },
+		"tenant to work in; the token's own",
+	},
+	{
+		"token", "FELIX_AUTH_TOKEN", "token", func(s *settings) *string { return &s.token },
+		"token for brokers; for Kafka commands the password of the login",
+	},
+	{
+		"token-file", "FELIX_AUTH_TOKEN_FILE", "token_file", func(s *settings) *string { return &s.tokenFile },
+		"file that holds it",
+	},
+	{
+		"ca-file", "FELIX_CA_FILE", "ca_file", func(s *settings) *string { return &s.caFile },
+		"certificate authority of brokers, PEM",
+	},
+	{
+		"client-cert-file", "FELIX_CLIENT_CERT_FILE", "client_cert_file", func(s *settings) *string { return &s.clientCertFile },
+		"certificate to show where one is asked for, PEM",
+	},
+	{
+		"client-key-file", "FELIX_CLIENT_KEY_FILE", "client_key_file", func(s *settings) *string { return &s.clientKeyFile },
+		"its private key, PEM",
+	},
+	{
+		"server-name", "FELIX_SERVER_NAME", "server_name", func(s *settings) *string { return &s.serverName },
+		"name that brokers' certificates must have",
+	},
+	{
+		"controlplane-url", "FELIX_CONTROLPLANE_URL", "controlplane_url", func(s *settings) *string { return &s.controlURL },
+		"`URL` of the control API; " + defaultControlURL,
+	},
+	{
+		"controlplane-token", "FELIX_CONTROLPLANE_TOKEN", "controlplane_token", func(s *settings) *string { return &s.controlToken },
+		"token for the control API",
+	},
+	{
+		"controlplane-token-file", "FELIX_CONTROLPLANE_TOKEN_FILE", "controlplane_token_file", func(s *settings) *string { return &s.controlTokenFile },
+		"file that holds it",
+	},
+	{
+		"controlplane-ca-file", "FELIX_CONTROLPLANE_CA", "controlplane_ca_file", func(s *settings) *string { return &s.controlCAFile },
+		"certificate authority of the control API, PEM",
+	},
 }
 
 // namespaceSetting is a flag of the commands that have namespaces alone: consume has another -n.
-var namespaceSetting = setting{"namespace", "FELIX_NAMESPACE", "namespace", func(s *settings) *string { return &s.namespace }, "namespace to work in; the one of the name " + defaultNamespace + " if not given"}
+var namespaceSetting = setting{
+	"namespace", "FELIX_NAMESPACE", "namespace", func(s *settings) *string { return &s.namespace },
+	"namespace to work in; the one of the name " + defaultNamespace + " if not given",
+}
 
 // secretFile names the setting that another one may stand in for: one of the two, from one place.
 var secretFile = map[string]string{

@@ -45,7 +45,8 @@ func (a *app) shardList() *cobra.Command {
 	var leader, name string
 	list := &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List which node leads and holds each shard, of all tenants", Args: noArgs,
-		Long:    "List the shards of all tenants with the nodes that lead and hold them. --tenant and --namespace, where they are given as flags, keep only theirs.",
+		Long: "List the shards of all tenants with the nodes that lead and hold them. --tenant and --namespace, where they are given as flags,\n" +
+			"keep only theirs.",
 		Example: "  felixctl shard ls --name orders\n  felixctl shard ls --leader node-1 -o json",
 	}
 	list.Flags().StringVar(&leader, "leader", "", "only shards that this node leads")

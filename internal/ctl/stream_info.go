@@ -20,7 +20,8 @@ func (a *app) streamInfo() *cobra.Command {
 		Use: "info NAME", Aliases: []string{"show", "describe"}, Short: "Show a stream, with --shards where each shard is", Args: exactly(1),
 		ValidArgsFunction: a.completeStreams(false), Example: "  felixctl stream info orders --shards",
 	}
-	info.Flags().BoolVar(&shards, "shards", false, "show each shard's leader, replicas and offsets (takes node.view on the cluster, and for offsets a token for brokers)")
+	info.Flags().BoolVar(&shards, "shards", false,
+		"show each shard's leader, replicas and offsets (takes node.view on the cluster, and for offsets a token for brokers)")
 	info.RunE = a.withControl(func(ctx context.Context, c *control, args []string) error {
 		s, err := c.stream(ctx, args[0])
 		if err != nil {
@@ -41,7 +42,9 @@ func (a *app) streamInfo() *cobra.Command {
 		}
 		rows := make([][]string, len(out.ShardList))
 		for i, r := range out.ShardList {
-			rows[i] = []string{strconv.Itoa(r.Shard), orWord(r.Leader), join(r.Replicas), strconv.FormatInt(r.Generation, 10), r.State, orUnknown(r.First), orUnknown(r.Next)}
+			rows[i] = []string{
+				strconv.Itoa(r.Shard), orWord(r.Leader), join(r.Replicas), strconv.FormatInt(r.Generation, 10), r.State, orUnknown(r.First), orUnknown(r.Next),
+			}
 		}
 		if err := a.blank(true); err != nil {
 			return err

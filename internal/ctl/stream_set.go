@@ -115,7 +115,9 @@ func (s *streamRow) changing() [][]string {
 		return strconv.FormatInt(*n, 10)
 	}
 	return [][]string{
-		{"retention.max_age_seconds", number(s.Retention.MaxAgeSeconds)}, {"retention.max_size_bytes", number(s.Retention.MaxSizeBytes)},
-		{"consistency", s.Consistency}, {"delivery", s.Delivery},
+		{"retention.max_age_seconds", number(s.Retention.MaxAgeSeconds)},
+		{"retention.max_size_bytes", number(s.Retention.MaxSizeBytes)},
+		{"consistency", s.Consistency},
+		{"delivery", s.Delivery},
 	}
 }

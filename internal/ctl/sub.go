@@ -279,7 +279,8 @@ func (r *subscribing) follow(ctx context.Context, plan subPlan, shards []uint32)
 func (r *subscribing) bounds(ctx context.Context, shard uint32) (client.Bounds, error) {
 	b, err := r.Bounds(ctx, r.stream, shard)
 	if errors.Is(err, client.ErrInvalidRequest) {
-		return b, refusedErrorf("%s has no offsets to read from, for it is in memory alone: read it with --from earliest or latest, and without --exit and --until", r.stream)
+		return b, refusedErrorf("%s has no offsets to read from, for it is in memory alone: read it with --from earliest or latest, and without "+
+			"--exit and --until", r.stream)
 	}
 	return b, r.failed(ctx, "look at "+r.stream.String(), err)
 }

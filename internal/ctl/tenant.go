@@ -75,7 +75,8 @@ func (c *control) tenantRow(ctx context.Context, name string) (t tenantRow, err 
 func (a *app) tenantCreate() *cobra.Command {
 	var display string
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Create a tenant with its first signing key", Args: exactly(1), Example: "  felixctl tenant create acme --display-name 'Acme Ltd'",
+		Use: "create NAME", Short: "Create a tenant with its first signing key", Args: exactly(1),
+		Example: "  felixctl tenant create acme --display-name 'Acme Ltd'",
 	}
 	create.Flags().StringVar(&display, "display-name", "", "name that people are shown")
 	create.RunE = a.withControl(func(ctx context.Context, c *control, args []string) error {

@@ -273,7 +273,8 @@ func parseConfigs(list []string) (map[string]*string, error) {
 
 func (a *app) topicDelete() *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0), Example: "  felixctl topic delete orders --yes",
+		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0),
+		Example:           "  felixctl topic delete orders --yes",
 		Long:              `Delete topics with all their records. When one of the names does not exist, nothing is deleted.`,
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -33,7 +33,8 @@ type topologyView struct {
 
 func (a *app) topologyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "topology STREAM", Short: "Show which broker leads each shard of a stream, and the brokers", Args: exactly(1), ValidArgsFunction: a.completeNative,
+		Use: "topology STREAM", Short: "Show which broker leads each shard of a stream, and the brokers", Args: exactly(1),
+		ValidArgsFunction: a.completeNative,
 		Long: `Show who leads each shard of a stream, as a broker tells it, and the brokers that clients may go to. Replicas and states are shown too
 when the settings hold a token for the control API that may see them.`,
 		Example: "  felixctl topology orders",
