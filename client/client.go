@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -320,18 +321,23 @@ func (c *Client) topology(ctx context.Context) ([]Server, error) {
 // unknownFor is how long a stream that is not known may become known: servers learn of new streams with a delay.
 const unknownFor = 5 * time.Second
 
-// retry calls f until it succeeds, fails for good, or ctx ends; then the error is the last one of f. again says that applying f twice does
+// retry calls f until it succeeds, fails for good, or ctx ends; then the error is ctx's and the last one of f. again says that applying f twice does
 // no harm.
 func (c *Client) retry(ctx context.Context, again bool, f func() error) error {
 	var (
 		b       = c.backoff()
 		unknown time.Time // since when not_found was answered
+		last    error
 	)
 	for {
 		err := f()
+		if ctx.Err() != nil && last != nil && err != nil {
+			return fmt.Errorf("%w, after %w", err, last)
+		}
 		if err == nil || ctx.Err() != nil || !retryable(err, again) {
 			return err
 		}
+		last = err
 		if errors.Is(err, ErrNotFound) {
 			if unknown.IsZero() {
 				unknown = time.Now()
@@ -340,7 +346,7 @@ func (c *Client) retry(ctx context.Context, again bool, f func() error) error {
 			}
 		}
 		if wait := b.wait(ctx, err); wait != nil {
-			return errors.Join(err, wait)
+			return fmt.Errorf("%w, after %w", wait, err)
 		}
 	}
 }

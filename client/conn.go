@@ -303,30 +303,20 @@ func refusal(m wire.Message) error {
 	return fmt.Errorf("%w: %s is no answer to this", ErrProtocol, wire.TypeOf(m))
 }
 
-// call sends one request on a stream of its own and reads its answer. An error after the request may have arrived is a ConnectionError
-// that matches ErrOutcomeUnknown, or ctx's cause.
+// call sends one request on a stream of its own and reads its answer.
 func (cn *conn) call(ctx context.Context, m wire.Message) (wire.Message, error) {
 	x, err := cn.open(ctx, offer{flags: plainFlags, features: plainFeatures, first: m, only: true})
 	if err != nil {
-		return nil, uncertain(err)
+		return nil, err
 	}
 	defer x.finish()
 	stop := x.bind(ctx)
 	defer stop()
 	answer, err := x.message(ctx)
 	if err != nil {
-		return nil, uncertain(err)
+		return nil, err
 	}
 	return answer, nil
-}
-
-// uncertain marks the loss of a connection as one after which a write may have happened.
-func uncertain(err error) error {
-	var lost *ConnectionError
-	if errors.As(err, &lost) {
-		return &outcomeUnknown{err}
-	}
-	return err
 }
 
 // ask is call for requests with one kind of answer.

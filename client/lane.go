@@ -381,7 +381,10 @@ func (l *lane) fill(first *uint64) (check time.Duration) {
 	for !l.rewind && l.sent < min(len(l.queue), l.window) && len(l.buf) < maxWrite {
 		b := l.queue[l.sent]
 		l.sent++
-		b.state, b.at = waiting, now
+		if b.state == settled {
+			continue // it waits for those before it to be told
+		}
+		b.at = now
 		*first++
 		b.request = *first
 		l.buf = l.frameLocked(l.buf, b)

@@ -83,6 +83,9 @@ func (r *reader) gap(err error) error {
 	return nil
 }
 
+// helloWait is how long an accepted subscription waits for its event stream, which was opened before.
+const helloWait = 5 * time.Second
+
 var (
 	errMoved = errors.New("the shard has moved")
 	errHello = errors.New("no event stream has come")
@@ -220,8 +223,12 @@ func (r *reader) subscribeOn(ctx context.Context, cn *conn) (src *source, err er
 		return nil, ErrProtocol
 	}
 	var q *quic.ReceiveStream
+	late := time.NewTimer(helloWait)
+	defer late.Stop()
 	select {
 	case q = <-ch:
+	case <-late.C:
+		return nil, cn.lost(ctx, errHello)
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-cn.q.Context().Done():

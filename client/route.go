@@ -175,7 +175,7 @@ const maxHops = 3
 func (c *Client) request(ctx context.Context, s Stream, shard uint32, again bool, m wire.Message) (wire.Message, error) {
 	var answer wire.Message
 	err := c.retry(ctx, again, func() (err error) {
-		answer, err = c.redirected(ctx, s, shard, m)
+		answer, err = c.redirected(ctx, s, shard, again, m)
 		if err != nil {
 			c.forget(s)
 		}
@@ -185,7 +185,7 @@ func (c *Client) request(ctx context.Context, s Stream, shard uint32, again bool
 }
 
 // redirected makes one attempt, which may go over several servers, none of them twice.
-func (c *Client) redirected(ctx context.Context, s Stream, shard uint32, m wire.Message) (wire.Message, error) {
+func (c *Client) redirected(ctx context.Context, s Stream, shard uint32, again bool, m wire.Message) (wire.Message, error) {
 	r, err := c.route(ctx, s)
 	if err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (c *Client) redirected(ctx context.Context, s Stream, shard uint32, m wire.
 		}
 		answer, err := cn.call(ctx, m)
 		if err != nil {
-			return nil, err
+			return nil, uncertain(err, again)
 		}
 		elsewhere, ok := answer.(*wire.NotLeader)
 		if !ok {
@@ -213,6 +213,15 @@ func (c *Client) redirected(ctx context.Context, s Stream, shard uint32, m wire.
 		}
 	}
 	return nil, &Error{Code: CodeNotLeader, Class: ClassRetry, Message: "too many redirects"}
+}
+
+// uncertain marks the failure of a write that had perhaps arrived.
+func uncertain(err error, again bool) error {
+	var refused *Error
+	if again || errors.As(err, &refused) {
+		return err
+	}
+	return &outcomeUnknown{err}
 }
 
 // hop is the address that a redirect leads to.

@@ -176,40 +176,38 @@ func (l *lane) noteLocked(b *batch) {
 	l.recycleLocked(b)
 }
 
-// beginLocked gets the queue ready to be sent from its head: settled batches leave, numbers that were not used up are given to those
-// behind, and under a new identity there are no numbers.
+// beginLocked gets the queue ready to be sent from its head: numbers that were not used up are given to those behind, and under a new
+// identity there are no numbers. Batches that are settled stay where they are behind one that is not, so that outcomes come in order.
 func (l *lane) beginLocked() {
 	shift := uint64(0)
-	kept := l.queue[:0]
 	for i, b := range l.queue {
 		if i < l.sent {
-			if b.state == dropped {
+			switch {
+			case b.state == dropped:
+				b.state = settled
 				shift++
-			}
-			if l.renew && b.state == repeated && b.uncertain {
+			case b.state == repeated && l.renew && b.uncertain:
 				b.state, b.err = settled, &outcomeUnknown{b.err}
+			case b.state == repeated:
+				b.state = waiting
 			}
-			if b.state >= settled {
-				l.noteLocked(b)
-				continue
-			}
-			b.state = waiting
 		}
 		switch {
+		case b.state == settled:
 		case l.renew:
 			b.numbered = false
 		case b.numbered:
 			b.sequence -= shift
 		}
-		kept = append(kept, b)
 	}
-	clear(l.queue[len(kept):])
-	l.queue = kept
 	l.sequence -= shift
 	if l.renew {
 		l.sequence, l.producer = 0, 0
 	}
-	l.sent, l.rewind, l.renew = 0, false, false
+	l.rewind, l.renew = false, false
+	l.sent = len(l.queue)
+	l.leaveLocked()
+	l.sent = 0
 }
 
 // tell gives the lock back and tells what was noted, in order. Only the lane's own goroutines call it, one at a time.
@@ -257,7 +255,6 @@ func (l *lane) lost(err error) {
 			l.dropLocked(b, err)
 		}
 	}
-	l.leaveLocked()
 	l.beginLocked()
 	l.tell()
 }

@@ -304,7 +304,7 @@ func (s *Server) page(shard *broker.Shard, c *cutter, maxBytes int) ([]*frame, e
 			chunk.Ref.Release()
 		}
 		// A page of batches without events is stepped over.
-		if err != nil || len(frames) > 0 || c.next == from {
+		if err != nil || len(frames) > 0 || c.next == from || c.stopped() {
 			return frames, err
 		}
 	}

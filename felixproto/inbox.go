@@ -22,6 +22,9 @@ type inbox struct {
 	ref        *buf.Ref // nil until something is read
 	start, end int      // what is in ref and was not given out
 	charged    int64    // taken from budget
+	// seen is the size of the last large frame, header included: who has sent one gets room for as much again at once, where growing by
+	// what has arrived would copy all of it once more.
+	seen int
 }
 
 const (
@@ -54,6 +57,9 @@ func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte,
 	}
 	payload := in.bytes()[wire.HeaderSize:total:total]
 	in.start += total
+	if total > freeFrame {
+		in.seen = total
+	}
 	return h, payload, nil
 }
 
@@ -115,7 +121,7 @@ func (in *inbox) room(ctx context.Context, n int) error {
 		in.start = 0
 		return nil
 	}
-	size := min(max(n, inboxStart), 2*len(b))
+	size := min(max(n, inboxStart), max(2*len(b), in.seen))
 	if size > freeFrame && in.charged == 0 {
 		// All of the frame at once: whoever holds a part and waits for more would wait for others that do the same.
 		if err := in.budget.acquire(ctx, int64(n)); err != nil {

@@ -268,6 +268,8 @@ func (r *rig) dial(change ...func(*tls.Config)) (*rigConn, error) {
 	defer cancel()
 	q, err := quic.DialAddr(ctx, r.addr.String(), conf, &quic.Config{
 		MaxIncomingUniStreams: 1024, KeepAlivePeriod: time.Second, InitialStreamReceiveWindow: 1 << 20, MaxStreamReceiveWindow: 1 << 20,
+		// A stream that is not read must not use up the window of the others.
+		InitialConnectionReceiveWindow: 8 << 20, MaxConnectionReceiveWindow: 8 << 20,
 	})
 	if err != nil {
 		return nil, err
@@ -336,7 +338,7 @@ func (s *rigStream) write(b []byte) {
 
 // frame reads the next frame.
 func (s *rigStream) frame() (wire.Header, []byte, error) {
-	_ = s.q.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = s.q.SetReadDeadline(time.Now().Add(time.Minute))
 	return wire.ReadFrame(s.q, nil, wire.DefaultMaxFrameBytes)
 }
 
@@ -421,7 +423,7 @@ func (c *rigConn) eventStream(id uint64) *rigEvents {
 		q, err := c.q.AcceptUniStream(ctx)
 		cancel()
 		must(c.t, err)
-		_ = q.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = q.SetReadDeadline(time.Now().Add(time.Minute))
 		_, payload, err := wire.ReadFrame(q, nil, wire.DefaultMaxFrameBytes)
 		must(c.t, err)
 		m, err := wire.ParseReply(payload)
@@ -437,7 +439,7 @@ func (c *rigConn) eventStream(id uint64) *rigEvents {
 
 // batch reads the next event batch, or the last message of the stream.
 func (e *rigEvents) batch() (*wire.EventBatch, wire.Message, error) {
-	_ = e.q.SetReadDeadline(time.Now().Add(15 * time.Second))
+	_ = e.q.SetReadDeadline(time.Now().Add(time.Minute))
 	h, payload, err := wire.ReadFrame(e.q, nil, wire.DefaultMaxFrameBytes)
 	if err != nil {
 		return nil, nil, err

@@ -39,6 +39,10 @@ func (st *stream) subscribe(m *wire.Subscribe) error {
 		return errClosed
 	}
 	st.c.s.metrics.subscriptions.Inc()
+	// One that begins in the present is live before it is answered: what is published from now on it gets from its hub. Nothing is written
+	// before run is started; an error shows there too.
+	sub.writing = true
+	_, _ = sub.s.join(sub)
 	answer := &wire.Subscribed{SubscriptionID: sub.id}
 	if sub.offsets {
 		live := max(start, sub.s.lastEvent(shard, bounds))
@@ -49,9 +53,7 @@ func (st *stream) subscribe(m *wire.Subscribe) error {
 	}
 	st.reply(answer)
 	sub.watch()
-	sub.mu.Lock()
-	sub.startLocked()
-	sub.mu.Unlock()
+	sub.s.wg.Go(sub.run)
 	return nil
 }
 

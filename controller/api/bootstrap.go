@@ -33,10 +33,14 @@ type tokenBody struct {
 
 // devToken mints a token of any principal for whoever has the bootstrap token. What it allows is every right of a development principal, as
 // far as the request does not narrow it. It is signed by the tenant's own key and verified as every other token is.
-func devToken(c *call) (answer, error) { return c.bootstrap("development token minted", c.mintDevToken) }
+func devToken(c *call) (answer, error) {
+	return c.bootstrap("development token minted", c.mintDevToken)
+}
 
 // initializeTenant makes a tenant one that people can use, once: see cluster.InitializeTenant.
-func initializeTenant(c *call) (answer, error) { return c.bootstrap("tenant initialized", c.initialize) }
+func initializeTenant(c *call) (answer, error) {
+	return c.bootstrap("tenant initialized", c.initialize)
+}
 
 // bootstrap does a call for whoever has the bootstrap token.
 func (c *call) bootstrap(what string, do func() (answer, error)) (answer, error) {

@@ -59,6 +59,8 @@ type BootstrapOptions struct {
 	// Token is the shared secret of its callers, Previous a second one that counts while it is changed. An empty Token turns every
 	// call away.
 	Token, Previous string
+	// TLS is the configuration of the bootstrap listener; nil is plain HTTP.
+	TLS *tls.Config
 	// APIURL is where callers find the API, as in "https://felix.example:8443", for the address of a tenant's key set; empty: it is given
 	// as a path.
 	APIURL string

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,9 +62,11 @@ func New(opts Options) (*Server, error) {
 	}
 	s.httpAPI = s.newHTTP(s.api)
 	s.httpBootstrap = s.newHTTP(s.bootstrap)
-	if opts.TLS != nil {
-		s.httpAPI.TLSConfig = opts.TLS.Clone()
-		s.httpAPI.TLSConfig.NextProtos = []string{"http/1.1"}
+	for h, conf := range map[*http.Server]*tls.Config{s.httpAPI: opts.TLS, s.httpBootstrap: opts.Bootstrap.TLS} {
+		if conf != nil {
+			h.TLSConfig = conf.Clone()
+			h.TLSConfig.NextProtos = []string{"http/1.1"}
+		}
 	}
 	return s, nil
 }
@@ -97,7 +100,11 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // ServeBootstrap answers the bootstrap routes on ln, which must not be reachable from other machines.
 func (s *Server) ServeBootstrap(ln net.Listener) error {
-	return closedError(s.httpBootstrap.Serve(limitListener(ln, s.opts.MaxConnections)))
+	ln = limitListener(ln, s.opts.MaxConnections)
+	if s.httpBootstrap.TLSConfig != nil {
+		return closedError(s.httpBootstrap.ServeTLS(ln, "", ""))
+	}
+	return closedError(s.httpBootstrap.Serve(ln))
 }
 
 func closedError(err error) error {
