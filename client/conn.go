@@ -158,7 +158,7 @@ type offer struct {
 func (cn *conn) open(ctx context.Context, o offer) (*exchange, error) {
 	token, err := cn.c.cfg.Token.Token(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &ConnectionError{Addr: cn.addr, Err: err} // it may come back, as a file that is being replaced does
 	}
 	x, err := cn.openAs(ctx, token, o)
 	if !errors.Is(err, ErrUnauthenticated) {
