@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log/recordbatch"
@@ -20,6 +22,7 @@ type frame struct {
 	skipped int64 // offsets without an event directly below base, as the cutter saw them
 	slots   int   // published batches that begin in it, at least 1
 	payload int   // bytes of the events alone
+	charge  int   // what its events count for with cutter.room
 
 	// body are the events as they are sent: a length and the payload each. stamped is the same with a time before each, nil when
 	// nobody asked.
@@ -80,6 +83,17 @@ type cutter struct {
 	last, next ids.Offset
 	// lost is told of records that cannot be delivered: damaged ones, and those above maxEvent.
 	lost func(offset ids.Offset, err error)
+	// encoded counts the frames; nil for none.
+	encoded prometheus.Counter
+
+	// room is asked for the memory of each event; nil: there always is. Where it refuses, cutting stops before that event: short is
+	// what it takes then, 0 otherwise.
+	room  func(n int) bool
+	short int
+	// limit stops cutting before the event at that offset; 0: nothing does.
+	limit ids.Offset
+	// quota ends the first frame after so many events, as it was ended before; 0: it ends as any.
+	quota int
 
 	open openFrame
 	out  []*frame
@@ -93,13 +107,16 @@ type openFrame struct {
 }
 
 // begin sets the place: the first event to be cut is at or after from.
-func (c *cutter) begin(from ids.Offset) { c.last, c.next = from, from }
+func (c *cutter) begin(from ids.Offset) { c.last, c.next, c.short, c.quota = from, from, 0, 0 }
+
+// stopped tells that the cutter stands before an event that it must not take now.
+func (c *cutter) stopped() bool { return c.short > 0 || c.limit > 0 && c.next >= c.limit }
 
 // cut appends to dst the frames of every batch of a chunk, leaving out what lies below the cutter's place. Frames may join batches;
 // none is left open.
 func (c *cutter) cut(dst []*frame, chunk []byte) []*frame {
 	c.out = dst
-	for len(chunk) > 0 {
+	for len(chunk) > 0 && !c.stopped() {
 		h, batch, rest, err := recordbatch.Next(chunk)
 		if err != nil {
 			// The log has verified what it gives out; what it would not be able to frame is not given out at all.
@@ -123,14 +140,20 @@ func (c *cutter) batch(h recordbatch.Header, batch []byte) {
 	if !h.IsControl() {
 		c.records(h, batch)
 	}
-	c.next = max(c.next, end)
+	switch {
+	case c.short > 0: // next is where it stopped
+	case c.limit > 0:
+		c.next = max(c.next, min(end, c.limit))
+	default:
+		c.next = max(c.next, end)
+	}
 }
 
 func (c *cutter) records(h recordbatch.Header, batch []byte) {
 	first := true
 	if h.Codec() == recordbatch.CodecNone {
 		it := recordbatch.Records(h, batch[recordbatch.HeaderSize:])
-		for it.Next() {
+		for !c.stopped() && it.Next() {
 			first = c.event(&it.Record, first)
 		}
 		c.reportBatch(it.Err())
@@ -142,7 +165,7 @@ func (c *cutter) records(h recordbatch.Header, batch []byte) {
 		return
 	}
 	defer r.Close()
-	for r.Next() {
+	for !c.stopped() && r.Next() {
 		first = c.event(&r.Record, first)
 	}
 	c.reportBatch(r.Err())
@@ -170,8 +193,20 @@ func (c *cutter) event(r *recordbatch.Record, first bool) bool {
 		c.report(offset, errEventTooLarge)
 		return first
 	}
+	if c.limit > 0 && offset >= c.limit {
+		c.next = c.limit
+		return first
+	}
+	charge := 4 + len(r.Value)
+	if c.stamped {
+		charge += 12 + len(r.Value)
+	}
+	if c.room != nil && !c.room(charge) {
+		c.short, c.next = charge, offset
+		return first
+	}
 	f := c.open.frame
-	if f != nil && (f.next() != offset || f.count >= c.maxEvents || c.open.body.len()+4+len(r.Value) > c.maxBytes) {
+	if f != nil && (f.next() != offset || f.count >= c.maxEvents || f.count == c.quota || c.open.body.len()+4+len(r.Value) > c.maxBytes) {
 		c.closeFrame()
 		f = nil
 	}
@@ -184,6 +219,7 @@ func (c *cutter) event(r *recordbatch.Record, first bool) bool {
 		f.slots++
 	}
 	f.count++
+	f.charge += charge
 	f.payload += len(r.Value)
 	c.open.body.add(c.pool, 0, false, r.Value)
 	if c.stamped {
@@ -202,10 +238,14 @@ func (c *cutter) closeFrame() {
 		return
 	}
 	f.slots = max(f.slots, 1)
+	c.quota = 0
 	f.body, f.stamped = c.open.body.take(), c.open.times.take()
 	c.open.frame = nil
 	c.budget.take(f.bytes())
 	c.out = append(c.out, f)
+	if c.encoded != nil {
+		c.encoded.Inc()
+	}
 }
 
 // growing is a pooled buffer that grows.

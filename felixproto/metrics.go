@@ -31,6 +31,7 @@ type metrics struct {
 	droppedBy        *prometheus.CounterVec // publishes without an answer
 
 	subscriptions prometheus.Gauge
+	encoded       prometheus.Counter
 	enqueued      prometheus.Counter
 	droppedEvents prometheus.Counter
 	disconnected  prometheus.Counter
@@ -74,6 +75,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		overdue:          counter("felix_quic_overdue_answers_total", "Streams closed because an answer was overdue; stays 0."),
 		droppedBy:        vec("felix_quic_publishes_dropped_total", "Publishes without an answer that were dropped before they reached a shard, by why.", "reason"),
 		subscriptions:    gauge("felix_sub_connection_subscribers", "Subscriptions."),
+		encoded:          counter("felix_sub_frames_encoded_total", "Event frames that were made: once for all live subscriptions of a shard."),
 		enqueued:         counter("felix_sub_queue_enqueued_total", "Records put into subscribers' queues."),
 		droppedEvents:    counter("felix_sub_queue_dropped_total", "Records dropped because a subscriber's queue was full."),
 		disconnected:     counter("felix_subscriber_disconnect_total", "Subscriptions that ended."),
@@ -83,7 +85,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		bytes:            vec("felix_tenant_delivered_bytes_total", "Bytes of records handed to subscribers' writers, by tenant.", "tenant"),
 		tenants:          map[string]*tenantMetrics{},
 	}
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_bytes", Help: "Memory of frames that wait in subscribers' queues; one that several share counts once."},
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_bytes", Help: "Memory of frames that wait to be written to subscribers, of queues and of history; one that several share counts once."},
 		func() float64 { return float64(s.delivery.used.Load()) })
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_sub_queue_len", Help: "Published batches that wait in subscribers' queues."},
 		func() float64 { return float64(s.queued()) })
@@ -91,6 +93,8 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		func() float64 { return float64(s.windows.inUse()) })
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_quic_reading_bytes", Help: "Memory of large frames that are being read."},
 		func() float64 { return float64(s.reading.inUse()) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_state_bytes", Help: "Memory of the keyed state of streams that somebody has asked about."},
+		func() float64 { return float64(s.states.Held()) })
 	return m
 }
 

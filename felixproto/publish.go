@@ -33,7 +33,7 @@ type answerForm uint8
 
 const (
 	answerNone       answerForm = iota
-	answerBinary                // publish ack frame
+	answerBinary                // publish ack frame; to a client that does not know those, as answerJSON
 	answerJSON                  // publish_ok or publish_error
 	answerIdempotent            // the same, or publish_refused
 	answerIf                    // publish_ok, publish_refused, not_leader or error; outside the order of answers
@@ -92,16 +92,26 @@ func (st *stream) lookup(image *cluster.Image, action broker.Action, namespace, 
 	if !st.sess.caller.Allowed(action, namespace, name) {
 		return nil, errForbidden
 	}
+	if err := st.present(image); err != nil {
+		return nil, err
+	}
 	topic := image.Topic(tenant, namespace, name)
 	switch {
 	case topic != nil && !topic.Internal:
 		return topic, nil
-	case image.Tenant(tenant) == nil:
-		return nil, notFound("tenant not found")
 	case image.Namespace(tenant, namespace) == nil:
 		return nil, notFound("namespace not found")
 	}
 	return nil, notFound("stream not found")
+}
+
+// present refuses what is asked for a tenant that was deleted since the stream authenticated (native decision N14): one that was made under
+// its name is another one, which the token is not good for.
+func (st *stream) present(image *cluster.Image) error {
+	if id := st.sess.identity; !image.HasTenant(id.Tenant, id.Incarnation) {
+		return notFound("tenant not found")
+	}
+	return nil
 }
 
 // sameTenant refuses a request that names another tenant than the stream's own.
@@ -187,14 +197,15 @@ func (st *stream) mode(r *publishRequest, topic *cluster.Topic) broker.PublishMo
 	return broker.OnAccept
 }
 
-// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer.
+// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer, and makes the checksum.
 func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
 	size := r.size()
 	if size > broker.MaxPublishBatch { // a key of 64 KiB in each of four million records that are empty
 		return nil, invalid("the key, repeated in every record, makes a batch that is too large")
 	}
 	ref := st.c.s.opts.Pool.Get(size)
-	b := recordbatch.NewBuilder(ref.Bytes()[:0], recordbatch.BuilderOptions{})
+	var b recordbatch.Builder
+	b.Reset(ref.Bytes()[:0], recordbatch.BuilderOptions{Unsummed: true})
 	now := st.c.s.opts.Now().UnixMilli()
 	for payload := range r.payloads.All() {
 		if r.header.Key != nil {
@@ -393,7 +404,7 @@ func (st *stream) answerLocked(p *publication, res broker.PublishResult) {
 
 // appendAnswer appends the frame that answers a publish.
 func (st *stream) appendAnswer(b []byte, p *publication, res broker.PublishResult) []byte {
-	if p.form == answerBinary {
+	if p.form == answerBinary && st.flags.Has(wire.FlagPublishAck) {
 		ack := wire.PublishAck{RequestID: p.id}
 		if res.Err != nil {
 			f := failureOf(res.Err)

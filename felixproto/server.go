@@ -19,6 +19,7 @@ import (
 
 	"github.com/felixlog/felix/cache"
 	"github.com/felixlog/felix/internal/ids"
+	"github.com/felixlog/felix/internal/udp"
 )
 
 // Protocol is the id that clients offer in the handshake (ALPN).
@@ -33,15 +34,18 @@ type Server struct {
 	hubs    hubs
 	states  *cache.States
 
-	delivery deliveryBudget // frames in subscriptions' queues
+	delivery deliveryBudget // frames that wait to be written to subscribers
+	history  history        // of those what readers of history have
+	pages    chan struct{}  // has a token for each page of history that is being read
 	windows  byteBudget     // what connections' flow control windows have grown by
-	reading  byteBudget     // frames that are being read, beyond what every stream may hold
+	reading  *frameBudget   // frames that are being read, beyond what every stream may hold
 
 	subscriptionIDs atomic.Uint64
 	connectionIDs   atomic.Uint64
 
-	draining atomic.Bool // no new connections, streams or subscriptions
-	wg       sync.WaitGroup
+	goodbye  time.Duration // see conn.finish
+	draining atomic.Bool   // no new connections, streams or subscriptions
+	tasks    tasks
 
 	mu         sync.Mutex
 	listeners  map[*listener]struct{} // guarded by mu
@@ -50,6 +54,7 @@ type Server struct {
 	byAddress  map[netip.Addr]int     // guarded by mu
 	sweeping   bool                   // guarded by mu
 	stopSweeps chan struct{}          // closed by Close
+	closed     chan struct{}          // closed when nothing runs any more
 }
 
 // listener is one socket.
@@ -74,12 +79,16 @@ func New(opts Options) (*Server, error) {
 		states:     cache.NewStates(cache.Options{MaxBytes: opts.MemoryBudget, MaxDecodedBytes: opts.MaxDecodedBytes}),
 		delivery:   deliveryBudget{limit: opts.MemoryBudget / 2},
 		windows:    byteBudget{limit: opts.MemoryBudget / 4},
-		reading:    byteBudget{limit: opts.MemoryBudget / 4},
+		reading:    newFrameBudget(opts.MemoryBudget / 4),
 		listeners:  map[*listener]struct{}{},
 		conns:      map[*conn]struct{}{},
 		byAddress:  map[netip.Addr]int{},
 		stopSweeps: make(chan struct{}),
+		closed:     make(chan struct{}),
+		pages:      make(chan struct{}, pagesRead),
+		goodbye:    defaultGoodbye,
 	}
+	s.history = newHistory(&s.delivery)
 	s.metrics = newMetrics(opts.Registerer, s)
 	// Subscription ids are unique in the life of a process; clients tell them from those of another by the connection.
 	s.subscriptionIDs.Store(1)
@@ -97,34 +106,34 @@ func Listen(ctx context.Context, addr string, receiveBuffer, sendBuffer int) (*n
 	if err != nil {
 		return nil, err
 	}
-	udp, ok := pc.(*net.UDPConn)
+	socket, ok := pc.(*net.UDPConn)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("felixproto: %s is no UDP address", addr), pc.Close())
 	}
 	// The system grants what it may; less only means more lost datagrams under load.
-	_, _ = udp.SetReadBuffer(receiveBuffer), udp.SetWriteBuffer(sendBuffer)
-	return udp, nil
+	_, _ = socket.SetReadBuffer(receiveBuffer), socket.SetWriteBuffer(sendBuffer)
+	return socket, nil
 }
 
 // Serve takes connections on a socket until Close, and then returns ErrServerClosed; any other error is the socket's, or ctx's. It closes
 // the socket.
-func (s *Server) Serve(ctx context.Context, udp *net.UDPConn) error {
+func (s *Server) Serve(ctx context.Context, socket *net.UDPConn) error {
 	// The library's advice about buffer sizes goes to the standard logger otherwise.
 	if err := os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true"); err != nil {
-		return errors.Join(err, udp.Close())
+		return errors.Join(err, socket.Close())
 	}
-	pc, err := newPacketConn(udp)
+	pc, err := udp.New(socket)
 	if err != nil {
-		return errors.Join(err, udp.Close())
+		return errors.Join(err, socket.Close())
 	}
 	l := &listener{transport: &quic.Transport{Conn: pc, ConnContext: s.admit}}
 	if s.opts.ResetKey != ([32]byte{}) {
 		l.transport.StatelessResetKey = (*quic.StatelessResetKey)(&s.opts.ResetKey)
 	}
 	if l.quic, err = l.transport.Listen(s.tlsConfig(), s.quicConfig()); err != nil {
-		return errors.Join(err, udp.Close())
+		return errors.Join(err, socket.Close())
 	}
-	defer func() { _ = errors.Join(l.transport.Close(), udp.Close()) }()
+	defer func() { _ = errors.Join(l.transport.Close(), socket.Close()) }()
 	if !s.track(l) {
 		return ErrServerClosed
 	}
@@ -274,7 +283,7 @@ func (s *Server) track(l *listener) bool {
 	s.listeners[l] = struct{}{}
 	if !s.sweeping {
 		s.sweeping = true
-		s.wg.Go(s.sweep)
+		s.tasks.start(s.sweep)
 	}
 	return true
 }
@@ -319,7 +328,8 @@ func (s *Server) all() []*conn {
 // sweepInterval is how often the connections are looked over for answers that never came.
 const sweepInterval = time.Second
 
-// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever.
+// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever. And it forgets the state
+// of streams that were deleted.
 func (s *Server) sweep() {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
@@ -332,6 +342,8 @@ func (s *Server) sweep() {
 			for _, c := range s.all() {
 				c.sweep(now)
 			}
+			image := s.opts.Broker.Image()
+			s.states.Retain(func(id ids.ShardID) bool { return image.TopicByID(id.Topic) != nil })
 		}
 	}
 }
@@ -343,7 +355,7 @@ func (s *Server) Close(ctx context.Context) error {
 	first := !s.draining.Swap(true)
 	s.mu.Unlock()
 	if !first {
-		s.wg.Wait()
+		<-s.closed
 		return nil
 	}
 	var (
@@ -364,7 +376,9 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = l.quic.Close()
 	}
 	s.mu.Unlock()
-	s.wg.Wait()
+	s.states.Close()
+	s.tasks.end()
+	close(s.closed)
 	if n := cut.Load(); n > 0 {
 		return fmt.Errorf("felixproto: %d connections cut off with requests unanswered: %w", n, context.Cause(ctx))
 	}
@@ -375,6 +389,7 @@ func (s *Server) cutter(budget *deliveryBudget, shard ids.ShardID) cutter {
 	o := &s.opts
 	return cutter{
 		pool: o.Pool, budget: budget, maxEvents: o.EventsPerFrame, maxBytes: o.BytesPerFrame, maxEvent: o.MaxRecord, maxDecoded: o.MaxDecodedBytes,
+		encoded: s.metrics.encoded,
 		lost: func(offset ids.Offset, err error) {
 			s.metrics.undeliverable.Inc()
 			s.logger.Error("record cannot be delivered to native readers", zap.Stringer("shard", shard), zap.Int64("offset", int64(offset)), zap.Error(err))

@@ -59,6 +59,7 @@ func TestStalledSubscriber(t *testing.T) {
 	}
 	<-done
 	// Nothing is published any more; the notice comes all the same, behind what was queued.
+	eventually(t, func() bool { return counter(t, r, "felix_sub_queue_dropped_total") > 0 })
 	next := uint64(0)
 	for {
 		b, m, err := stalled.batch()
@@ -94,6 +95,18 @@ func TestStalledSubscriber(t *testing.T) {
 	}
 }
 
+// settled waits until the hub has queued or dropped each of n records for the one subscriber there is, since that goes on after the
+// acknowledgements, and says how many it dropped.
+func settled(t *testing.T, r *rig, n int) (dropped int) {
+	t.Helper()
+	eventually(t, func() bool {
+		queued := int(counter(t, r, "felix_sub_queue_enqueued_total"))
+		dropped = int(counter(t, r, "felix_sub_queue_dropped_total"))
+		return queued+dropped == n
+	})
+	return dropped
+}
+
 // TestStalledSubscriberInMemory is S-60: drops are silent, and the reader goes on with what comes.
 func TestStalledSubscriberInMemory(t *testing.T) {
 	r := newRig(t, rigOptions{})
@@ -102,7 +115,7 @@ func TestStalledSubscriberInMemory(t *testing.T) {
 	_, events := c.subscribe("admin", &wire.Subscribe{StreamScope: scope("eph"), QueueCapacity: wire.Some(uint32(4))})
 	const n, size = 1000, 4 << 10
 	fill(r.connect(), "eph", 0, n, size)
-	dropped := int(counter(t, r, "felix_sub_queue_dropped_total"))
+	dropped := settled(t, r, n)
 	if dropped == 0 {
 		t.Fatal("nothing was dropped")
 	}
@@ -125,7 +138,7 @@ func TestStalledOldClient(t *testing.T) {
 	events := c.eventStream(expect[*wire.Subscribed](s).SubscriptionID)
 	const n, size = 1000, 4 << 10
 	fill(r.connect(), "demo", 0, n, size)
-	dropped := int(counter(t, r, "felix_sub_queue_dropped_total"))
+	dropped := settled(t, r, n)
 	if dropped == 0 {
 		t.Fatal("nothing was dropped")
 	}
@@ -518,6 +531,7 @@ func TestCloseAnswers(t *testing.T) {
 		s.publish(uint64(i), "demo", "x")
 	}
 	s.ack()
+	r.server.goodbye = time.Minute // answers may take their time
 	closed := make(chan error, 1)
 	go func() { closed <- r.server.Close(t.Context()) }()
 	acked := 1
@@ -530,6 +544,7 @@ func TestCloseAnswers(t *testing.T) {
 			acked++
 		}
 	}
+	must(t, c.q.CloseWithError(0, ""))
 	must(t, <-closed)
 	topic := r.meta.Image().Topic("t1", "default", "demo")
 	shard, err := r.broker.Shard(topic, 0)
@@ -621,6 +636,7 @@ func TestNeighbourOfABlockedSubscription(t *testing.T) {
 		}
 	}
 	<-done
+	eventually(t, func() bool { return counter(t, r, "felix_sub_queue_dropped_total") > 0 })
 	lagged := false
 	for !lagged {
 		_, m, err := blocked.batch()
@@ -666,7 +682,7 @@ func TestTwoStreams(t *testing.T) {
 // TestQuota is S-38 and row 72 of the security rules: over the tenant's rate a publish is refused with a wait, and written after it.
 func TestQuota(t *testing.T) {
 	r := newRig(t, rigOptions{broker: func(o *broker.Options) {
-		o.Quotas = broker.PublishQuotas{Default: broker.PublishRate{Messages: 100}, Burst: 100 * time.Millisecond}
+		o.Quotas = broker.PublishQuotas{Default: broker.PublishRate{Messages: 1}, Burst: 10 * time.Second}
 	}})
 	r.stream("demo", 1, true)
 	s := r.connect().open("admin")

@@ -2,9 +2,7 @@ package felixproto
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/felixlog/felix/broker"
 	"github.com/felixlog/felix/felixproto/wire"
-	"github.com/felixlog/felix/internal/buf"
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -23,8 +20,10 @@ import (
 // subscription is one reader of one shard: a unidirectional stream, what waits to be written on it, and its place.
 //
 // It begins in the log. What lies between its start and the present it reads itself, a page at a time and as fast as the client takes it,
-// so nothing of it is ever dropped; where it meets the shard's hub it becomes live. From then on the hub fills its queue, and what the
-// queue has no room for is dropped: on a durable stream that is the end, told to the client behind what was queued.
+// so nothing of it is ever dropped; where it meets the shard's hub it becomes live, and the hub fills its queue. What the queue has no
+// room for the log still has: when the queue is written the subscription reads on from there, and becomes live again. Only if the client
+// takes nothing for about a second while its queue is full is it dropped: on a durable stream that is the end, told to the client behind
+// what was queued. An ephemeral stream has no log, and drops at once.
 type subscription struct {
 	s        *Server
 	conn     *conn
@@ -43,12 +42,14 @@ type subscription struct {
 	capacity int  // of the queue, in published batches
 	tenant   *tenantMetrics
 
-	// next is the place: every event below it was read from the log. Owned by run until the subscription is live, fixed from then on.
-	next ids.Offset
+	// moved counts the writes that went through; blocked says that one is under way.
+	moved   atomic.Uint64
+	blocked atomic.Bool
 
 	// mu is taken under hub.mu, never the other way.
 	mu      sync.Mutex
 	hub     *hub       // guarded by mu: nil until the subscription is live, and then for ever the same
+	next    ids.Offset // guarded by mu, written by run alone: every event below it was read from the log
 	queue   []*frame   // guarded by mu
 	slots   int        // guarded by mu: published batches in queue
 	bytes   int        // guarded by mu: payload bytes in queue
@@ -58,42 +59,120 @@ type subscription struct {
 	resume  ids.Offset // guarded by mu: the first dropped offset
 	why     error      // guarded by mu: the shard is not served here any more
 	dropped uint64     // guarded by mu: records
+	// behind says that the queue had no room for what lies between missed and passed, overflow records. When the queue is written they
+	// are read from the log, unless the client takes nothing for too long: looks is how often that was seen in a row, seen what moved
+	// was then, and stalled that it was so for too long.
+	behind         bool        // guarded by mu
+	missed, passed ids.Offset  // guarded by mu
+	overflow       int         // guarded by mu
+	looks          int         // guarded by mu
+	seen           uint64      // guarded by mu
+	stalled        bool        // guarded by mu
+	timer          *time.Timer // guarded by mu: for look; nil until used
+	direct         int         // guarded by mu: bytes given to the library without waiting, since a write that waited
 
-	// position is one past the last event written; owned by run. reached is the same for others to look at.
+	// position is one past the last event written; owned by run, and by who holds mu while run is not on its way. reached is the same for
+	// others to look at. items is for write to use again, and run's own.
 	position ids.Offset
+	items    []outgoingFrame
 	reached  atomic.Int64
 }
 
+// A subscriber is taken for stalled when its queue has been full and nothing could be written to it for so many looks in a row. Looks
+// are taken one after the other, so that a busy machine is not taken for a stalled reader.
+const (
+	stallLooks = 4
+	stallLook  = 250 * time.Millisecond
+)
+
 // offer queues a frame, or drops it. False: the hub should offer nothing more. The frame's reference stays the caller's.
 func (sub *subscription) offer(f *frame) (more bool) {
-	if f.next() <= sub.next {
-		return true // read from the log before the subscription joined
-	}
 	sub.mu.Lock()
 	defer sub.mu.Unlock()
-	if sub.closed {
+	from := max(f.base, sub.next)
+	count := int(f.next() - from)
+	switch {
+	case sub.closed, sub.lagged && sub.ends():
 		return false
-	}
-	if sub.lagged && sub.ends() {
-		return false
-	}
-	if !sub.roomLocked(f) {
-		sub.dropLocked(f)
-		more = !sub.ends()
-		if !more && !sub.writing {
-			// The notice goes out even if nothing is ever published again.
+	case count <= 0:
+		return true // read from the log
+	case sub.behind:
+		sub.passed = f.next()
+		sub.overflow += count
+		return true
+	case sub.directLocked(f, from):
+		return true
+	case sub.roomLocked(f):
+		sub.queue = append(sub.queue, f.retain())
+		sub.slots += f.slots
+		sub.bytes += f.payload
+		sub.s.metrics.enqueued.Add(float64(count))
+		if !sub.writing {
 			sub.startLocked()
 		}
-		return more
+		return true
 	}
-	sub.queue = append(sub.queue, f.retain())
-	sub.slots += f.slots
-	sub.bytes += f.payload
-	sub.s.metrics.enqueued.Add(float64(f.count))
-	if !sub.writing {
-		sub.startLocked()
+	sub.stalled = sub.stalled && sub.moved.Load() == sub.seen
+	if sub.topic.Durable && !sub.stalled {
+		sub.fallBehindLocked(from, f.next(), count)
+		return true
 	}
-	return true
+	sub.dropLocked(from, count)
+	return !sub.ends()
+}
+
+// fallBehindLocked notes that the queue has no room for records that the log has. Whether the client reads shows in a while.
+func (sub *subscription) fallBehindLocked(from, next ids.Offset, count int) {
+	sub.behind, sub.missed, sub.passed, sub.overflow = true, from, next, count
+	sub.looks, sub.seen = 0, sub.moved.Load()
+	if sub.timer == nil {
+		sub.timer = time.AfterFunc(stallLook, sub.look)
+	} else {
+		sub.timer.Reset(stallLook)
+	}
+}
+
+// filled notes that the log was read up to next, into frames that are about to be written. It reports whether the subscription has met
+// its hub; gone says that what is in frames has been dropped meanwhile.
+func (sub *subscription) filled(frames []*frame, next ids.Offset) (met, gone bool) {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	if !sub.behind {
+		return false, true
+	}
+	for _, f := range frames {
+		sub.s.metrics.enqueued.Add(float64(f.count))
+		sub.overflow -= int(max(min(f.next(), sub.passed)-f.base, 0))
+	}
+	sub.missed, sub.next = next, next
+	sub.behind = next < sub.passed
+	return !sub.behind, false
+}
+
+// look sees whether the client of a subscription that is behind takes anything. If it does not, what was not read from the log is dropped.
+func (sub *subscription) look() {
+	sub.mu.Lock()
+	if !sub.behind || sub.closed {
+		sub.mu.Unlock()
+		return
+	}
+	if moved := sub.moved.Load(); moved != sub.seen || !sub.blocked.Load() {
+		sub.looks, sub.seen = 0, moved
+	} else {
+		sub.looks++
+	}
+	if sub.looks < stallLooks {
+		sub.timer.Reset(stallLook)
+		sub.mu.Unlock()
+		return
+	}
+	sub.behind, sub.stalled = false, true
+	sub.dropLocked(sub.missed, sub.overflow)
+	h := sub.hub
+	sub.mu.Unlock()
+	if sub.ends() {
+		h.leave(sub)
+	}
 }
 
 // enter makes sub live in h, unless it is closed. h.mu is held.
@@ -118,32 +197,39 @@ func (sub *subscription) roomLocked(f *frame) bool {
 	return sub.slots+f.slots <= sub.capacity && sub.bytes+f.payload <= sub.s.opts.QueueBytes && !sub.s.delivery.over()
 }
 
-func (sub *subscription) dropLocked(f *frame) {
+func (sub *subscription) dropLocked(from ids.Offset, count int) {
 	if !sub.lagged {
 		sub.lagged = true
-		sub.resume = max(f.base, sub.next)
+		sub.resume = from
 		sub.s.peerLog.Info("subscriber fell behind", zap.String("tenant", sub.topic.Tenant), zap.String("stream", sub.topic.FullName()),
 			zap.Int32("shard", sub.shardID.Partition), zap.Uint64("subscription", sub.id), zap.Int64("offset", int64(sub.resume)))
 	}
-	sub.dropped += uint64(f.count)
-	sub.s.metrics.droppedEvents.Add(float64(f.count))
+	sub.dropped += uint64(count)
+	sub.s.metrics.droppedEvents.Add(float64(count))
 }
 
 // startLocked has run write what is queued.
 func (sub *subscription) startLocked() {
 	sub.writing = true
-	sub.s.wg.Go(sub.run)
+	sub.start()
 }
+
+// start starts run. When the server is closed nothing is written any more: the connection's end closes the subscription.
+func (sub *subscription) start() { sub.s.tasks.start(sub.run) }
 
 // run reads the log up to the present and writes what is queued, until there is nothing more to do.
 func (sub *subscription) run() {
 	err := sub.replay()
-	if err == nil {
-		err = sub.drain()
+	for err == nil {
+		var behind bool
+		if behind, err = sub.drain(); err == nil {
+			if !behind {
+				return
+			}
+			err = sub.catchUp()
+		}
 	}
-	if err != nil {
-		sub.fail(err)
-	}
+	sub.fail(err)
 }
 
 func (sub *subscription) live() bool {
@@ -152,65 +238,28 @@ func (sub *subscription) live() bool {
 	return sub.hub != nil
 }
 
-// replay writes the log from the subscription's place on until it has joined the hub.
-func (sub *subscription) replay() error {
-	if sub.live() {
-		return nil
-	}
-	c := sub.s.cutter(nil, sub.shardID)
-	c.stamped = sub.stamped
-	c.begin(sub.next)
-	for {
-		joined, err := sub.s.join(sub)
-		if joined || err != nil {
-			return err
-		}
-		frames, err := sub.s.page(sub.shard, &c, pageBytes)
-		var out *errcode.RangeError
-		if !sub.topic.Durable && asRange(err, &out) && out.TooOld() {
-			// The ring went round: drops of an ephemeral stream are silent.
-			sub.s.metrics.overrun.Inc()
-			c.begin(ids.Offset(out.Start))
-			sub.next = c.next
-			continue
-		}
-		if len(frames) == 0 {
-			runtime.Gosched() // the hub is just looking
-		}
-		if err == nil {
-			err = sub.write(frames)
-		}
-		for _, f := range frames {
-			f.release()
-		}
-		if err != nil {
-			return err
-		}
-		sub.next = c.next
-	}
-}
-
-// drain writes what the hub has queued until the queue is empty.
-func (sub *subscription) drain() error {
+// drain writes what the hub has queued until the queue is empty. It reports whether the log has what the queue had no room for.
+func (sub *subscription) drain() (behind bool, err error) {
 	var frames []*frame
 	for {
-		frames = sub.take(frames[:0])
+		frames, behind = sub.take(frames[:0])
 		if len(frames) == 0 {
-			return nil
+			return behind, nil
 		}
-		err := sub.write(frames)
+		_, err := sub.write(frames, sub.next, 0)
 		for i, f := range frames {
 			f.release()
 			frames[i] = nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 }
 
-// take removes from the queue what goes into one write. Nothing left: run must end; the last frame was written if there is one.
-func (sub *subscription) take(dst []*frame) []*frame {
+// take removes from the queue what goes into one write. Nothing left: run must end, or with behind catch up; the last frame was written if
+// there is one.
+func (sub *subscription) take(dst []*frame) (frames []*frame, behind bool) {
 	sub.mu.Lock()
 	n, size := 0, 0
 	for n < len(sub.queue) && (n == 0 || size+sub.queue[n].payload <= sub.s.opts.WriteBytes) {
@@ -226,11 +275,12 @@ func (sub *subscription) take(dst []*frame) []*frame {
 	sub.queue = sub.queue[:rest]
 	if n > 0 {
 		sub.mu.Unlock()
-		return dst
+		return dst, false
 	}
-	sub.queue = nil // an idle subscription holds none
+	sub.queue, sub.direct = nil, 0 // an idle subscription holds none
 	lagged, resume, why := sub.lagged && sub.ends(), sub.resume, sub.why
-	sub.writing = lagged || why != nil
+	behind = sub.behind && why == nil
+	sub.writing = lagged || why != nil || behind
 	sub.mu.Unlock()
 	switch {
 	case lagged:
@@ -238,104 +288,12 @@ func (sub *subscription) take(dst []*frame) []*frame {
 	case why != nil:
 		sub.fail(why)
 	}
-	return dst
-}
-
-// write sends frames as the client knows them. It waits as long as the client's flow control makes it.
-func (sub *subscription) write(frames []*frame) error {
-	if len(frames) == 0 {
-		return nil
-	}
-	total := 0
-	for _, f := range frames {
-		total += maxEventHead + len(sub.form(f).Bytes())
-	}
-	ref := sub.s.opts.Pool.Get(min(total, sub.s.opts.WriteBytes))
-	defer ref.Release()
-	b := ref.Bytes()[:0]
-	for _, f := range frames {
-		from := max(f.base, sub.next)
-		events, count := f.events(from, sub.stamped)
-		if len(b)+maxEventHead+len(events) > cap(b) {
-			if err := sub.send(b); err != nil {
-				return err
-			}
-			b = b[:0]
-		}
-		b = sub.appendHead(b, f, from, count, len(events))
-		sub.position = f.next()
-		sub.reached.Store(int64(sub.position))
-		if len(b)+len(events) > cap(b) {
-			// Large events are not copied once more: the library takes them from where they lie.
-			if err := errors.Join(sub.send(b), sub.send(events)); err != nil {
-				return err
-			}
-			b = b[:0]
-		} else {
-			b = append(b, events...)
-		}
-		sub.tenant.delivered(count, len(events))
-	}
-	return sub.send(b)
-}
-
-// maxEventHead bounds what appendHead appends.
-const maxEventHead = 64
-
-func (sub *subscription) form(f *frame) *buf.Ref {
-	if sub.stamped {
-		return f.stamped
-	}
-	return f.body
-}
-
-// appendHead appends what comes before the events of one frame.
-func (sub *subscription) appendHead(b []byte, f *frame, from ids.Offset, count, size int) []byte {
-	var head wire.EventHead
-	if sub.offsets {
-		head.Flags |= wire.FlagOffsets
-		head.BaseOffset = uint64(from)
-		if sub.skips {
-			head.Flags |= wire.FlagSkipped
-			head.SkippedBefore = uint64(sub.skipped(f, from))
-		}
-	}
-	if sub.stamped {
-		head.Flags |= wire.FlagTimestamps
-	}
-	start := len(b)
-	b = wire.BeginEventFrame(b, &head)
-	binary.BigEndian.PutUint32(b[len(b)-4:], uint32(count))
-	binary.BigEndian.PutUint32(b[start+8:], uint32(len(b)-start-wire.HeaderSize+size))
-	return b
-}
-
-// skipped counts the offsets without an event below from. As long as nothing was dropped that is all there is between two events; after
-// a drop only the cutter knows.
-func (sub *subscription) skipped(f *frame, from ids.Offset) int64 {
-	if from == f.base && sub.gap() {
-		return f.skipped
-	}
-	return int64(from - sub.position)
-}
-
-func (sub *subscription) gap() bool {
-	sub.mu.Lock()
-	defer sub.mu.Unlock()
-	return sub.lagged
-}
-
-func (sub *subscription) send(b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	_, err := sub.out.Write(b)
-	return err
+	return dst, behind
 }
 
 // finish writes the last frame and ends the stream.
 func (sub *subscription) finish(last wire.Message) {
-	err := sub.send(wire.AppendMessage(nil, last))
+	_, err := sub.out.Write(wire.AppendMessage(nil, last))
 	if err == nil {
 		err = sub.out.Close()
 	}
@@ -377,6 +335,9 @@ func (sub *subscription) close() {
 	sub.closed = true
 	queue, h := sub.queue, sub.hub
 	sub.queue = nil
+	if sub.timer != nil {
+		sub.timer.Stop()
+	}
 	sub.mu.Unlock()
 	for _, f := range queue {
 		f.release()

@@ -37,7 +37,7 @@ type bench struct {
 	run      *report.Run
 }
 
-// row is one of P1 to P8c.
+// row is one of P1 to P13.
 type row struct {
 	name string
 	run  func(*bench, context.Context) error
@@ -54,6 +54,11 @@ var rows = []row{
 	{"P8", (*bench).p8},
 	{"P8b", (*bench).p8b},
 	{"P8c", (*bench).p8c},
+	{"P9", (*bench).p9},
+	{"P10", (*bench).p10},
+	{"P11", (*bench).p11},
+	{"P12", (*bench).p12},
+	{"P13", (*bench).p13},
 }
 
 // runBench parses the flags and runs the rows asked for.
@@ -64,7 +69,7 @@ func runBench(ctx context.Context, args []string) error {
 	fs.StringVar(&b.only, "only", "", "run only sub-rows whose name contains this")
 	fs.IntVar(&b.trials, "trials", 5, "trials of each server")
 	fs.BoolVar(&b.quick, "quick", false, "one short trial of each row: a check of the harness, not a figure")
-	serverList := fs.String("servers", "kafka,felix,null", "servers to run")
+	serverList := fs.String("servers", "kafka,felix,null,relay,nats,nats-tls", "servers to run")
 	fs.BoolVar(&b.java, "java", true, "quote Kafka's own producer-perf-test in P1")
 	fs.StringVar(&b.profiles, "cpuprofile", "", "directory for CPU profiles of Felix, one a sub-row, from one more trial that is not counted")
 	fs.Float64Var(&b.seconds, "p8-seconds", 300, "length of P8")
@@ -80,7 +85,7 @@ func runBench(ctx context.Context, args []string) error {
 	for s := range strings.SplitSeq(*serverList, ",") {
 		b.servers = append(b.servers, server.Kind(s))
 	}
-	if err := b.prepare(ctx, *felix, *work); err != nil {
+	if err := b.prepare(ctx, *felix, *work, *rowList); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(b.work) }()
@@ -123,7 +128,7 @@ func (b *bench) rows(ctx context.Context, list string) error {
 }
 
 // prepare finds the programs, makes the work directory and looks whether the machine is idle.
-func (b *bench) prepare(ctx context.Context, felix, work string) (err error) {
+func (b *bench) prepare(ctx context.Context, felix, work, rowList string) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -138,7 +143,13 @@ func (b *bench) prepare(ctx context.Context, felix, work string) (err error) {
 		return err
 	}
 	b.in = &server.Installation{FelixBinary: felix, Self: self, LogDir: filepath.Join(b.work, "logs")}
-	if slices.Contains(b.servers, server.Kafka) {
+	isNative := func(row string) bool { return slices.Contains(nativeRows, row) }
+	if wanted(rowList, isNative) {
+		if err := b.preparePeers(ctx); err != nil {
+			return err
+		}
+	}
+	if b.has(server.Kafka) && wanted(rowList, func(row string) bool { return !isNative(row) }) {
 		if b.in.KafkaLibs, err = server.FindKafka(ctx, filepath.Join(b.root, "compat")); err != nil {
 			return err
 		}
@@ -153,6 +164,18 @@ func (b *bench) prepare(ctx context.Context, felix, work string) (err error) {
 	b.say("machine: %s; busy %.1f %%, stolen %.1f %%, quiet: %v", b.run.Machine, 100*b.run.Before.BusyShare,
 		100*b.run.Before.Steal, b.run.Before.Quiet)
 	return nil
+}
+
+// preparePeers makes what the peers of the native rows need.
+func (b *bench) preparePeers(ctx context.Context) (err error) {
+	if b.in.TLS, err = server.NewTLSDir(filepath.Join(b.work, "tls")); err != nil {
+		return err
+	}
+	if !b.has(server.NATS) && !b.has(server.NATSTLS) {
+		return nil
+	}
+	b.in.NATSBinary = filepath.Join(b.work, "nats-server")
+	return server.BuildNATS(ctx, filepath.Join(b.root, "compat", "bench"), b.in.NATSBinary)
 }
 
 // idle watches the machine for a while and says whether it is quiet.

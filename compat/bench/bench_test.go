@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,10 @@ import (
 	"github.com/felixlog/felix/compat/bench/internal/server"
 )
 
-// TestMain lets the test binary play the client, the throw-away server and a server that knows groups, which the harness starts as
+// TestMain lets the test binary play the client, the throw-away server, the relay and a server that knows groups, which the harness starts as
 // processes of its own.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "load" || os.Args[1] == "null") {
+	if len(os.Args) > 1 && slices.Contains([]string{"load", "null", "relay"}, os.Args[1]) {
 		main()
 		return
 	}

@@ -26,6 +26,8 @@ func main() {
 		err = load.Run(ctx, os.Stdin, os.Stdout)
 	case len(args) > 0 && args[0] == "null":
 		err = runNull(ctx, args[1:])
+	case len(args) > 0 && args[0] == "relay":
+		err = runRelay(ctx, args[1:])
 	case len(args) > 0 && args[0] == "report":
 		err = rewriteDocs(repoRoot())
 	default:

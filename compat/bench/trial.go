@@ -41,13 +41,24 @@ func (b *bench) sub(row, name, workload string, columns ...string) *report.Sub {
 // has reports whether a server takes part.
 func (b *bench) has(k server.Kind) bool { return slices.Contains(b.servers, k) }
 
-// interleave runs trial for each server in turn, as often as -trials says, and once more for Felix with a profile if wanted. A server
-// whose trial fails is left out of the rest of the sub-row and the error is noted and returned at the end.
+// interleave runs trial for each of the servers that take part in turn: see takeTurns.
 func (b *bench) interleave(ctx context.Context, s *report.Sub, kinds []server.Kind, trial func(ctx context.Context, k server.Kind) (report.Figures, error)) error {
+	var some []server.Kind
+	for _, k := range kinds {
+		if b.has(k) {
+			some = append(some, k)
+		}
+	}
+	return b.takeTurns(ctx, s, some, trial)
+}
+
+// takeTurns runs trial for each kind in turn, as often as -trials says, and once more for Felix with a profile if wanted. A kind whose
+// trial fails is left out of the rest of the sub-row and the error is noted and returned at the end.
+func (b *bench) takeTurns(ctx context.Context, s *report.Sub, kinds []server.Kind, trial func(ctx context.Context, k server.Kind) (report.Figures, error)) error {
 	var errs []error
 	broken := map[server.Kind]bool{}
 	one := func(k server.Kind, counted bool) {
-		if !b.has(k) || broken[k] {
+		if broken[k] {
 			return
 		}
 		f, err := trial(ctx, k)
@@ -61,7 +72,7 @@ func (b *bench) interleave(ctx context.Context, s *report.Sub, kinds []server.Ki
 		}
 		if counted && len(f) > 0 {
 			s.Add(string(k), f)
-			b.say("%s %-28s %-5s %s", s.Row, s.Name, k, show(s.Columns, f))
+			b.say("%s %-28s %-8s %s", s.Row, s.Name, k, show(s.Columns, f))
 		}
 	}
 	for range b.trials {
@@ -247,7 +258,7 @@ func (b *bench) loadHooked(ctx context.Context, s *server.Server, spec load.Spec
 	}
 	cmd := exec.CommandContext(ctx, b.in.Self, "load")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stdin, cmd.Env = bytes.NewReader(in), append(os.Environ(), spec.Env...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

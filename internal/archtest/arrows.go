@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 
 	// Front ends: strangers to each other.
 	"kafkaproto":      {"broker", "groups", "log/recordbatch", "auth", "internal/cluster"},
-	"felixproto":      {"broker", "groups", "cache", "log/recordbatch", "auth", "felixproto/wire", "internal/cluster"},
+	"felixproto":      {"broker", "groups", "cache", "log/recordbatch", "auth", "felixproto/wire", "internal/cluster", "internal/udp"},
 	"felixproto/wire": {},
 	"client":          {"felixproto/wire"},
 
@@ -56,6 +56,7 @@ var arrows = map[string][]string{
 	"auth":             {},
 	"internal/cluster": {},
 	"internal/peer":    {"internal/cluster"},
+	"internal/udp":     {},
 	"internal/vfs":     {},
 
 	// The leaves.

@@ -18,6 +18,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 		Consume + "/franz": runConsume, Consume + "/confluent": runConsumeConfluent,
 		Sync + "/franz": runSync, Latency + "/franz": runFlow, Sustain + "/franz": runFlow, Cold + "/franz": runCold,
 		Stable + "/franz": runStable, Commit + "/raw": runCommit,
+		Deliver + "/bus": runDeliver, Fanout + "/bus": runFanout, Ingest + "/bus": runIngest, Singles + "/bus": runIngest, Hold + "/bus": runHold,
 	}[spec.Kind+"/"+spec.Client]
 	if run == nil {
 		return fmt.Errorf("no load %q with client %q", spec.Kind, spec.Client)

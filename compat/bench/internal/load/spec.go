@@ -21,6 +21,12 @@ const (
 	Cold    = "cold"    // consume files dropped from the page cache beside an open-loop producer
 	Stable  = "stable"  // members of a group that begin at once, until each has its share
 	Commit  = "commit"  // open loop of commits of offsets by many groups of one member
+	// Of native and NATS clients; Spec.Bus says whose.
+	Deliver = "deliver" // open loop of single records, from intended send time to each subscriber
+	Fanout  = "fanout"  // batches as fast as the slowest subscriber takes them
+	Ingest  = "ingest"  // batches as fast as they are taken, without subscribers
+	Singles = "singles" // single records, each answered, with a window of them under way
+	Hold    = "hold"    // connections, streams and subscriptions that do nothing
 )
 
 // Spec is one load. Which fields count depends on Kind; zero values are the client's defaults unless said otherwise.
@@ -29,8 +35,10 @@ type Spec struct {
 	Client string `json:"client"` // "franz" or "confluent"
 	Broker string `json:"broker"`
 	// ServerPID is the process whose processor time is read.
-	ServerPID int    `json:"server_pid"`
-	Topic     string `json:"topic"`
+	ServerPID int `json:"server_pid"`
+	// Metrics is where the server has its profiles; empty for none.
+	Metrics string `json:"metrics,omitempty"`
+	Topic   string `json:"topic"`
 	// Topics, if above 1, spreads a Produce load in turn over that many topics: see TopicNames.
 	Topics int `json:"topics,omitempty"`
 	// Partitions of each topic.
@@ -70,6 +78,10 @@ type Spec struct {
 	Rounds     int `json:"rounds,omitempty"`
 	// WarmRate is the rate of Commit before the measured part.
 	WarmRate float64 `json:"warm_rate,omitempty"`
+	// Env is added to the client's environment.
+	Env []string `json:"-"`
+	// Bus is meant by the kinds of native and NATS clients.
+	Bus *BusSpec `json:"bus,omitempty"`
 }
 
 // TopicNames are the topics of a load: Topic itself, or Topic with numbers when there are several.
@@ -101,13 +113,15 @@ func QuantilesOf(h *hist.Hist) Quantiles {
 
 // Result is what a load measured. Records and Bytes count the measured part alone.
 type Result struct {
-	Records   int64   `json:"records"`
-	Bytes     int64   `json:"bytes"`      // of record values, uncompressed
-	WireBytes int64   `json:"wire_bytes"` // written by or read by the client on its connections; 0 when the client does not say
-	Batches   int64   `json:"batches"`    // written by the client; 0 when it does not say
-	Seconds   float64 `json:"seconds"`
-	ServerCPU float64 `json:"server_cpu_s"`
-	ClientCPU float64 `json:"client_cpu_s"`
+	Records int64 `json:"records"`
+	Bytes   int64 `json:"bytes"` // of record values, uncompressed; of Deliver and Fanout those received
+	// Deliveries are records received, all subscribers together.
+	Deliveries int64   `json:"deliveries,omitempty"`
+	WireBytes  int64   `json:"wire_bytes"` // written by or read by the client on its connections; 0 when the client does not say
+	Batches    int64   `json:"batches"`    // written by the client; 0 when it does not say
+	Seconds    float64 `json:"seconds"`
+	ServerCPU  float64 `json:"server_cpu_s"`
+	ClientCPU  float64 `json:"client_cpu_s"`
 	// OtherCPU is what everything else on the machine used meanwhile, time stolen by the host included: the noise of the trial.
 	OtherCPU float64 `json:"other_cpu_s"`
 	// AllRecords counts the records of the whole run that the server acknowledged, warm-up included, for the check of the log's
@@ -123,4 +137,6 @@ type Result struct {
 	// RoundMS are the times to stable of the measured rounds, in order, and Generations the generation that each ended in.
 	RoundMS     []float64 `json:"round_ms,omitempty"`
 	Generations []int32   `json:"generations,omitempty"`
+	// Held is the server's memory at each step of Hold.
+	Held []Held `json:"held,omitempty"`
 }

@@ -161,7 +161,7 @@ func writeSub(b *bytes.Buffer, p picked) {
 
 // order puts the servers into the order of the tables.
 func order(server string) int {
-	if i := slices.Index([]string{"kafka", "felix", "null"}, server); i >= 0 {
+	if i := slices.Index([]string{"kafka", "nats", "nats-tls", "felix", "felix durable", "felix on_commit", "relay", "null"}, server); i >= 0 {
 		return i
 	}
 	return 100 + int(server[0]) // tools and probes, by name

@@ -28,9 +28,9 @@ func (in *Installation) felixArgs(cfg Config, s *Server) ([]string, error) {
 
 func readyFile(dataDir string) string { return filepath.Clean(dataDir) + ".ready.json" }
 
-// readReadyFile waits for Felix's ready file, which names the metrics address.
+// readReadyFile waits for the ready file of Felix or the relay, which names the addresses.
 func (s *Server) readReadyFile(ctx context.Context) error {
-	if s.Kind != Felix {
+	if s.Kind != Felix && s.Kind != Relay {
 		return nil
 	}
 	tick := time.NewTicker(time.Millisecond)
@@ -38,10 +38,12 @@ func (s *Server) readReadyFile(ctx context.Context) error {
 	for {
 		var addrs struct {
 			Metrics string `json:"metrics"`
+			Native  string `json:"native"`
+			API     string `json:"api"`
 		}
 		b, err := os.ReadFile(readyFile(s.DataDir))
 		if err == nil && json.Unmarshal(b, &addrs) == nil {
-			s.Metrics = addrs.Metrics
+			s.Metrics, s.Native, s.API = addrs.Metrics, addrs.Native, addrs.API
 			return nil
 		}
 		select {

@@ -26,6 +26,10 @@ const (
 	Kafka Kind = "kafka"
 	Felix Kind = "felix"
 	Null  Kind = "null"
+	// Relay is the bare QUIC server of package relay, and the NATS servers are those of its own module: without and with TLS.
+	Relay   Kind = "relay"
+	NATS    Kind = "nats"
+	NATSTLS Kind = "nats-tls"
 )
 
 // startTimeout bounds a start, recovery of 10 GiB included.
@@ -47,7 +51,9 @@ type Config struct {
 type Installation struct {
 	FelixBinary string // bin/felix
 	KafkaLibs   string // directory of Kafka's jars
-	Self        string // this program, for the throw-away server
+	Self        string // this program, for the throw-away server and the relay
+	NATSBinary  string // the NATS server
+	TLS         TLSDir // of the relay and the NATS server
 	LogDir      string // where the servers' own output goes
 }
 
@@ -55,7 +61,9 @@ type Installation struct {
 type Server struct {
 	Kind    Kind
 	Addr    string // Kafka listener
-	Metrics string // Felix's metrics address; empty for the others
+	Metrics string // metrics and profiles of Felix and the relay; empty for the others
+	Native  string // where native clients go: Felix's if it was told to listen, and the relay's
+	API     string // Felix's, likewise
 	PID     int
 	DataDir string
 	// Started is from the start of the process to the first Metadata answer that names a broker and no error.
@@ -104,6 +112,10 @@ func (in *Installation) Launch(ctx context.Context, cfg Config) (*Server, error)
 		argv, err = in.kafkaArgs(ctx, cfg, port)
 	case Felix:
 		argv, err = in.felixArgs(cfg, s)
+	case Relay:
+		argv = append(in.relayArgs(cfg), cfg.Args...)
+	case NATS, NATSTLS:
+		argv, err = in.natsArgs(cfg, s)
 	case Null:
 		argv = append([]string{in.Self, "null", "-listen", s.Addr, "-partitions", strconv.Itoa(max(cfg.Partitions, 1))}, cfg.Args...)
 	default:
@@ -164,7 +176,7 @@ func (s *Server) WaitReady(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := s.probe(); err != nil {
+		if err := s.probe(ctx); err != nil {
 			continue
 		}
 		s.Started = time.Since(began)
@@ -173,7 +185,10 @@ func (s *Server) WaitReady(ctx context.Context) error {
 }
 
 // probe asks for the brokers over a new connection.
-func (s *Server) probe() error {
+func (s *Server) probe(ctx context.Context) error {
+	if s.Kind == Relay || s.Kind == NATS || s.Kind == NATSTLS {
+		return s.probePeer(ctx)
+	}
 	c, err := rawkafka.Dial(s.Addr, time.Second)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package felixproto
+package udp
 
 import (
 	"encoding/binary"
@@ -17,11 +17,7 @@ const (
 	controlBytes = 128 // of one message: type of service, packet info and the size of segments
 )
 
-// packetConn is a UDP socket that takes coalesced datagrams (UDP_GRO) and datagrams larger than the QUIC library expects. The library
-// reads through ReadBatch, from one goroutine; everything else is the socket's own.
-//
-// It gives out copies: the library keeps packets in queues of its own without saying when it is done with them, so buffers of ours
-// could never be used again.
+// packetConn is the socket.
 type packetConn struct {
 	*net.UDPConn
 	batch *ipv4.PacketConn
@@ -32,9 +28,10 @@ type packetConn struct {
 	size  int            // of its datagrams, the last may be shorter
 }
 
-// newPacketConn makes udp coalesce where the kernel can. Errors: none; a kernel without UDP_GRO gives single datagrams.
-func newPacketConn(udp *net.UDPConn) (net.PacketConn, error) {
-	raw, err := udp.SyscallConn()
+// New makes socket coalesce where the kernel can; one without UDP_GRO gives single datagrams. Closing the result closes socket. Errors: the
+// socket's, when it is closed already.
+func New(socket *net.UDPConn) (net.PacketConn, error) {
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +42,7 @@ func newPacketConn(udp *net.UDPConn) (net.PacketConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &packetConn{UDPConn: udp, batch: ipv4.NewPacketConn(udp), msgs: make([]ipv4.Message, readMessages)}
+	c := &packetConn{UDPConn: socket, batch: ipv4.NewPacketConn(socket), msgs: make([]ipv4.Message, readMessages)}
 	for i := range c.msgs {
 		c.msgs[i].Buffers = [][]byte{make([]byte, maxDatagrams)}
 		c.msgs[i].OOB = make([]byte, controlBytes)
@@ -70,7 +67,7 @@ func (c *packetConn) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 			return 0, err
 		}
 		if n <= 0 {
-			return 0, errors.New("felixproto: read of no message")
+			return 0, errors.New("udp: read of no message")
 		}
 		c.n, c.at, c.off = n, 0, 0
 	}
