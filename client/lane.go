@@ -266,7 +266,7 @@ func (l *lane) open(ctx context.Context) (*exchange, error) {
 	if l.p.opts.AckOnCommit {
 		o.features |= wire.FeatureAckOnCommit
 	}
-	x, err := cn.open(ctx, o)
+	x, err := cn.stream(ctx, o)
 	if err != nil {
 		return nil, err
 	}

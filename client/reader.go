@@ -210,7 +210,7 @@ func (r *reader) subscribeOn(ctx context.Context, cn *conn) (src *source, err er
 	if r.s.opts.Timestamps {
 		o.flags |= wire.FlagTimestamps
 	}
-	x, err := cn.open(ctx, o)
+	x, err := cn.stream(ctx, o)
 	if err != nil {
 		return nil, err
 	}
