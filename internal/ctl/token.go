@@ -27,8 +27,6 @@ func (a *app) tokenCommand() *cobra.Command {
 	token := &cobra.Command{
 		Use: "token", Short: "Show what a token says; make one for a development node",
 		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// No server is asked, so --tenant stands alone here.
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
 	}
 	token.AddCommand(a.tokenShow(), a.tokenMint())
 	return token
