@@ -55,7 +55,7 @@ func (a *app) tokenShow() *cobra.Command {
 		Long: `Show what a token says: whom it is for and what it allows. The token is that of FILE ("-" is standard input), or else of
 --token or --token-file. It is not verified: only a server can tell whether it takes the token.`,
 		Example: "  felixctl token show data/dev/token\n  felixctl token show - < data/dev/api-token",
-		Args:    func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(1)(cmd, args)) },
+		Args:    optional,
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := a.tokenText(args)
 			if err != nil {
