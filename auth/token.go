@@ -53,6 +53,12 @@ func KeyID(public ed25519.PublicKey) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
+// DevelopmentKeyPrefix begins the ids of keys of the development profile, so that the metadata itself says which keys end with it.
+const DevelopmentKeyPrefix = "dev-"
+
+// DevelopmentKeyID is the id under which a node in the development profile publishes its key.
+func DevelopmentKeyID(public ed25519.PublicKey) string { return DevelopmentKeyPrefix + KeyID(public) }
+
 // Signer signs tokens with one key of a tenant. It prints as its id.
 type Signer struct {
 	id  string

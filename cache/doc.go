@@ -7,9 +7,11 @@
 //
 //   - A projection is a function of the committed records below an offset; it is dropped and rebuilt, never repaired.
 //   - An answer reflects every commit at or below its offset and none above.
-//   - What a projection holds counts against a bound; a shard whose state does not fit is refused, not answered in part.
+//   - What a projection holds counts against a bound, and against its tenant's share of that; a shard whose state does not fit is refused,
+//     not answered in part.
+//   - A shard is read by one goroutine for all who ask about it, not for one of them: whoever leaves takes nothing from the others.
 //
 // # Locks
 //
-// States.mu, then view.mu. A view's lock is held while its shard is read: readers of one shard's state wait for its replay together.
+// view.mu, then States.mu. A view's lock is held for one batch at a time, never while a log is read.
 package cache

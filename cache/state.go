@@ -29,29 +29,46 @@ type State struct {
 type Options struct {
 	// MaxBytes bounds what the views of all shards hold together; default 256 MiB.
 	MaxBytes int64
+	// TenantBytes bounds what those of one tenant hold; default half of MaxBytes.
+	TenantBytes int64
 	// MaxDecodedBytes bounds a compressed batch; default 16 MiB.
 	MaxDecodedBytes int
 }
 
 // States are the views of the shards that somebody has asked about. A view is built when it is first asked for and follows its shard when
-// it is asked again, so that a shard without readers of its state costs nothing.
+// it is asked again, so that a shard without readers of its state costs nothing. New starts nothing; Close ends and waits.
 type States struct {
-	opts Options
+	opts    Options
+	closing chan struct{} // closed by Close
+	wg      sync.WaitGroup
 
-	mu    sync.Mutex
-	views map[ids.ShardID]*view // guarded by mu
-	bytes int64                 // guarded by mu: of all views
+	mu      sync.Mutex
+	closed  bool                  // guarded by mu
+	views   map[ids.ShardID]*view // guarded by mu
+	bytes   int64                 // guarded by mu: of all views
+	tenants map[string]int64      // guarded by mu: of those of each tenant
 }
 
 // view is the state of one shard's entities.
 type view struct {
-	mu    sync.Mutex
-	shard Shard      // guarded by mu: the open shard that next belongs to
-	start ids.Offset // guarded by mu: log start when it was built
-	next  ids.Offset // guarded by mu: one past what was read
-	asOf  ids.Offset // guarded by mu: of the last commit, NoOffset before the first
-	keys  map[stateKey]entry
-	bytes int64 // guarded by mu
+	tenant string
+
+	mu     sync.Mutex
+	shard  Shard      // guarded by mu: the open shard that next belongs to
+	start  ids.Offset // guarded by mu: log start when it was built
+	next   ids.Offset // guarded by mu: one past what was read
+	asOf   ids.Offset // guarded by mu: of the last commit, NoOffset before the first
+	keys   map[stateKey]entry
+	bytes  int64   // guarded by mu
+	follow *follow // guarded by mu: what reads the shard now, nil if nobody does
+	gone   bool    // guarded by mu: forgotten
+}
+
+// follow is one reading of a shard, for all who wait for it.
+type follow struct {
+	done    chan struct{}
+	err     error // written before done is closed
+	waiters int   // guarded by view.mu: without any the reading stops where it is
 }
 
 type stateKey struct{ entity, key string }
@@ -69,89 +86,198 @@ func NewStates(opts Options) *States {
 	if opts.MaxBytes == 0 {
 		opts.MaxBytes = 256 << 20
 	}
+	if opts.TenantBytes == 0 {
+		opts.TenantBytes = opts.MaxBytes / 2
+	}
 	if opts.MaxDecodedBytes == 0 {
 		opts.MaxDecodedBytes = 16 << 20
 	}
-	return &States{opts: opts, views: map[ids.ShardID]*view{}}
+	return &States{opts: opts, closing: make(chan struct{}), views: map[ids.ShardID]*view{}, tenants: map[string]int64{}}
 }
 
-// ErrTooLarge is for a shard whose state does not fit what views may hold.
+// Close ends all reading of shards and waits for it. Get fails from then on.
+func (s *States) Close() {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// ErrTooLarge is for a shard whose state does not fit what views may hold, or those of its tenant.
 var ErrTooLarge = errcode.New(errcode.Overloaded, "cache: the state of this shard does not fit the memory of states")
 
-// Get returns one key of an entity, with every commit below the high watermark as of the call. Callers of one shard take turns.
+var errClosed = errcode.New(errcode.NotLeader, "cache: closed")
+
+// Get returns one key of an entity, with every commit below the high watermark as of the call. tenant is the shard's.
 //
-// Errors: of reading the shard; ErrTooLarge; the context's.
-func (s *States) Get(ctx context.Context, id ids.ShardID, shard Shard, entity []byte, key string) (State, error) {
-	v := s.view(id)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if err := s.followLocked(ctx, v, shard); err != nil {
-		s.dropLocked(v)
-		return State{}, err
+// The shard is read once for all who ask meanwhile: a caller whose ctx ends leaves, and takes nothing from the others. Errors: of reading the shard; ErrTooLarge; the context's.
+func (s *States) Get(ctx context.Context, tenant string, id ids.ShardID, shard Shard, entity []byte, key string) (State, error) {
+	start, end := shard.Committed()
+	for {
+		v := s.view(tenant, id)
+		v.mu.Lock()
+		if v.shard == shard && v.start >= start && v.next >= end && !v.gone {
+			out := State{Version: ids.NoOffset, AsOf: v.asOf}
+			if e, ok := v.keys[stateKey{string(entity), key}]; ok {
+				out.Value, out.Version = e.value, e.version
+			}
+			v.mu.Unlock()
+			return out, nil
+		}
+		f := v.follow
+		if f == nil {
+			f = &follow{done: make(chan struct{})}
+			if !s.begin(func() { s.run(v, f, shard) }) {
+				v.mu.Unlock()
+				return State{}, errClosed
+			}
+			v.follow = f
+		}
+		f.waiters++
+		v.mu.Unlock()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			v.mu.Lock()
+			f.waiters--
+			v.mu.Unlock()
+			return State{}, context.Cause(ctx)
+		}
+		if f.err != nil {
+			return State{}, f.err
+		}
 	}
-	out := State{Version: ids.NoOffset, AsOf: v.asOf}
-	if e, ok := v.keys[stateKey{string(entity), key}]; ok {
-		out.Value, out.Version = e.value, e.version
-	}
-	return out, nil
 }
 
-func (s *States) view(id ids.ShardID) *view {
+// begin runs f in a goroutine of its own, unless s is closed.
+func (s *States) begin(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
+func (s *States) view(tenant string, id ids.ShardID) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.views[id]
 	if v == nil {
-		v = &view{asOf: ids.NoOffset, keys: map[stateKey]entry{}}
+		v = &view{tenant: tenant, asOf: ids.NoOffset, keys: map[stateKey]entry{}}
 		s.views[id] = v
 	}
 	return v
 }
 
-// Forget drops the view of a shard that is not served here any more.
-func (s *States) Forget(id ids.ShardID) {
+// Retain drops the views of all shards but those that keep names: the others are not served here any more.
+func (s *States) Retain(keep func(ids.ShardID) bool) {
 	s.mu.Lock()
-	v := s.views[id]
-	delete(s.views, id)
-	s.mu.Unlock()
-	if v == nil {
-		return
+	var gone []*view
+	for id, v := range s.views {
+		if !keep(id) {
+			gone = append(gone, v)
+			delete(s.views, id)
+		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	s.dropLocked(v)
+	s.mu.Unlock()
+	for _, v := range gone {
+		v.mu.Lock()
+		v.gone = true // whoever reads it stops
+		s.dropLocked(v)
+		v.mu.Unlock()
+	}
+}
+
+// Held is the memory of all views, in bytes.
+func (s *States) Held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
 }
 
 // dropLocked empties a view; it is built anew when it is asked again.
 func (s *States) dropLocked(v *view) {
-	s.mu.Lock()
-	s.bytes -= v.bytes
-	s.mu.Unlock()
-	v.shard, v.next, v.asOf, v.bytes, v.keys = nil, 0, ids.NoOffset, 0, map[stateKey]entry{}
+	s.growLocked(v, -v.bytes)
+	v.shard, v.next, v.asOf, v.keys = nil, 0, ids.NoOffset, map[stateKey]entry{}
 }
 
-// followLocked reads what was committed since the last call. Retention that has removed commits makes the view be built anew: state that
-// only they wrote is lost, for every reader alike and after a restart too.
-func (s *States) followLocked(ctx context.Context, v *view, shard Shard) error {
+// growLocked counts what a view holds more. It reports whether that fits.
+func (s *States) growLocked(v *view, n int64) (fits bool) {
+	v.bytes += n
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes += n
+	s.tenants[v.tenant] += n
+	fits = s.bytes <= s.opts.MaxBytes && s.tenants[v.tenant] <= s.opts.TenantBytes
+	if s.tenants[v.tenant] == 0 {
+		delete(s.tenants, v.tenant)
+	}
+	return fits || n <= 0
+}
+
+// run reads for f what was committed since the last time. The view's lock is held for a batch at a time, never while the log is read.
+func (s *States) run(v *view, f *follow, shard Shard) {
+	err := s.read(v, f, shard)
+	v.mu.Lock()
+	if err != nil {
+		s.dropLocked(v)
+	}
+	f.err = err
+	v.follow = nil
+	v.mu.Unlock()
+	close(f.done)
+}
+
+// read brings a view up to the high watermark. Retention that has removed commits makes it be built anew: state that only they wrote is
+// lost, for every reader alike and after a restart too.
+func (s *States) read(v *view, f *follow, shard Shard) error {
 	start, end := shard.Committed()
+	v.mu.Lock()
 	if v.shard != shard || v.start != start {
 		s.dropLocked(v)
 		v.shard, v.start, v.next = shard, start, start
 	}
-	for v.next < end {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
+	next, stop := v.next, v.gone
+	v.mu.Unlock()
+	for next < end && !stop {
+		select {
+		case <-s.closing:
+			return errClosed
+		default:
 		}
-		from := v.next
-		err := shard.Batches(from, func(batch []byte) error { return s.applyLocked(v, batch, end) })
-		if err != nil {
+		from := next
+		err := shard.Batches(from, func(batch []byte) error {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if stop = v.gone || f.waiters == 0; stop {
+				return errStopped
+			}
+			err := s.applyLocked(v, batch, end)
+			next = v.next
 			return err
-		}
-		if v.next == from {
+		})
+		switch {
+		case stop:
+			return nil
+		case err != nil:
+			return err
+		case next == from: // there is nothing more below end
+			v.mu.Lock()
+			v.next = max(v.next, end)
+			v.mu.Unlock()
 			return nil
 		}
 	}
 	return nil
 }
+
+// errStopped ends a reading that nobody waits for.
+var errStopped = errcode.New(errcode.NotLeader, "cache: nobody waits for the state")
 
 // applyLocked takes the commits of one batch.
 func (s *States) applyLocked(v *view, batch []byte, end ids.Offset) error {
@@ -215,12 +341,7 @@ func (s *States) commitLocked(v *view, entity string, offset ids.Offset, changes
 			grown += int64(len(k.entity)+len(k.key)+len(c.Value)) + entryOverhead
 		}
 	}
-	v.bytes += grown
-	s.mu.Lock()
-	s.bytes += grown
-	over := s.bytes > s.opts.MaxBytes && grown > 0
-	s.mu.Unlock()
-	if over {
+	if !s.growLocked(v, grown) {
 		return ErrTooLarge
 	}
 	return nil

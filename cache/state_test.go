@@ -1,8 +1,10 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/felixlog/felix/internal/ids"
 	"github.com/felixlog/felix/log/recordbatch"
@@ -54,9 +56,16 @@ func (m *memoryShard) append(t *testing.T, key string, headers ...recordbatch.Re
 	return at
 }
 
+func newStates(t *testing.T, o Options) *States {
+	t.Helper()
+	s := NewStates(o)
+	t.Cleanup(s.Close)
+	return s
+}
+
 func get(t *testing.T, s *States, m *memoryShard, entity, key string) State {
 	t.Helper()
-	v, err := s.Get(t.Context(), ids.ShardID{}, m, []byte(entity), key)
+	v, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte(entity), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +74,7 @@ func get(t *testing.T, s *States, m *memoryShard, entity, key string) State {
 
 // TestState is rows S-81 and S-82 of the streams rules, seen by a reader of state.
 func TestState(t *testing.T) {
-	s, m := NewStates(Options{}), &memoryShard{}
+	s, m := newStates(t, Options{}), &memoryShard{}
 	if v := get(t, s, m, "e", "k"); v.Value != nil || v.Version != ids.NoOffset || v.AsOf != ids.NoOffset {
 		t.Errorf("nothing was written: %+v", v)
 	}
@@ -98,9 +107,9 @@ func TestState(t *testing.T) {
 }
 
 func TestStateBounds(t *testing.T) {
-	s, m := NewStates(Options{MaxBytes: 1000}), &memoryShard{}
+	s, m := newStates(t, Options{MaxBytes: 4000}), &memoryShard{}
 	m.commit(t, "e", Change{Key: "k", Value: make([]byte, 2000)})
-	if _, err := s.Get(t.Context(), ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, ErrTooLarge) {
+	if _, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v", err)
 	}
 	if s.bytes != 0 {
@@ -111,21 +120,123 @@ func TestStateBounds(t *testing.T) {
 	if v := get(t, s, small, "e", "k"); string(v.Value) != "v" {
 		t.Errorf("another shard: %+v", v)
 	}
-	s.Forget(ids.ShardID{})
-	if s.bytes != 0 || len(s.views) != 0 {
-		t.Errorf("%d bytes in %d views after Forget", s.bytes, len(s.views))
+	s.Retain(func(ids.ShardID) bool { return true })
+	if s.bytes == 0 || len(s.views) != 1 {
+		t.Errorf("%d bytes in %d views that were to be kept", s.bytes, len(s.views))
+	}
+	s.Retain(func(ids.ShardID) bool { return false })
+	if s.bytes != 0 || len(s.views) != 0 || len(s.tenants) != 0 {
+		t.Errorf("%d bytes in %d views of a shard that is gone", s.bytes, len(s.views))
 	}
 }
 
 func TestStateReadError(t *testing.T) {
-	s, m := NewStates(Options{}), &memoryShard{}
+	s, m := newStates(t, Options{}), &memoryShard{}
 	m.commit(t, "e", Change{Key: "k", Value: []byte("v")})
 	m.err = errors.New("disk")
-	if _, err := s.Get(t.Context(), ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, m.err) {
+	if _, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, m.err) {
 		t.Fatalf("got %v", err)
 	}
 	m.err = nil
 	if v := get(t, s, m, "e", "k"); string(v.Value) != "v" {
 		t.Errorf("after the error: %+v", v)
+	}
+}
+
+// TestTenantShare: the state of one tenant leaves room for that of another.
+func TestTenantShare(t *testing.T) {
+	s := newStates(t, Options{MaxBytes: 4000})
+	for i, c := range []struct {
+		tenant string
+		size   int
+		err    error
+	}{{"a", 1500, nil}, {"a", 1500, ErrTooLarge}, {"b", 1500, nil}, {"c", 1500, ErrTooLarge}} {
+		m := &memoryShard{}
+		m.commit(t, "e", Change{Key: "k", Value: make([]byte, c.size)})
+		id := ids.ShardID{Partition: int32(i)}
+		if _, err := s.Get(t.Context(), c.tenant, id, m, []byte("e"), "k"); !errors.Is(err, c.err) {
+			t.Errorf("shard %d, of %s: %v, want %v", i, c.tenant, err, c.err)
+		}
+	}
+}
+
+// slowShard is a shard whose reading waits to be let go on.
+type slowShard struct {
+	memoryShard
+	reading chan struct{}
+	goOn    chan struct{}
+}
+
+func (m *slowShard) Batches(from ids.Offset, yield func([]byte) error) error {
+	m.reading <- struct{}{}
+	<-m.goOn
+	return m.memoryShard.Batches(from, yield)
+}
+
+// TestCallerLeaves: one who asked first and left neither holds up nor undoes the reading for others.
+func TestCallerLeaves(t *testing.T) {
+	s := newStates(t, Options{})
+	m := &slowShard{reading: make(chan struct{}), goOn: make(chan struct{})}
+	m.commit(t, "e", Change{Key: "k", Value: []byte("1")})
+	at := m.commit(t, "e", Change{Key: "k", Value: []byte("2")})
+	ctx, leave := context.WithCancel(t.Context())
+	first, second := make(chan error, 1), make(chan State, 1)
+	go func() {
+		_, err := s.Get(ctx, "t1", ids.ShardID{}, m, []byte("e"), "k")
+		first <- err
+	}()
+	<-m.reading
+	go func() {
+		v, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte("e"), "k")
+		if err != nil {
+			t.Error(err)
+		}
+		second <- v
+	}()
+	for v := s.view("t1", ids.ShardID{}); ; time.Sleep(time.Millisecond) {
+		v.mu.Lock()
+		waiting := v.follow != nil && v.follow.waiters == 2
+		v.mu.Unlock()
+		if waiting {
+			break
+		}
+	}
+	leave()
+	if err := <-first; !errors.Is(err, context.Canceled) {
+		t.Errorf("the first got %v", err)
+	}
+	m.goOn <- struct{}{}
+	<-m.reading // the second batch, and not the first once more
+	m.goOn <- struct{}{}
+	if v := <-second; string(v.Value) != "2" || v.AsOf != at {
+		t.Errorf("the second got %+v", v)
+	}
+}
+
+// TestCloseEndsReading: nobody waits for ever for a shard that is being read when everything ends.
+func TestCloseEndsReading(t *testing.T) {
+	s := NewStates(Options{})
+	m := &slowShard{reading: make(chan struct{}), goOn: make(chan struct{})}
+	m.commit(t, "e", Change{Key: "k", Value: []byte("1")})
+	m.commit(t, "e", Change{Key: "k", Value: []byte("2")})
+	got := make(chan error, 1)
+	go func() {
+		_, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte("e"), "k")
+		got <- err
+	}()
+	<-m.reading
+	closed := make(chan struct{})
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	<-s.closing
+	m.goOn <- struct{}{}
+	<-closed
+	if err := <-got; !errors.Is(err, errClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Get(t.Context(), "t1", ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, errClosed) {
+		t.Errorf("afterwards %v", err)
 	}
 }

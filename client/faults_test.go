@@ -59,7 +59,7 @@ func publishAll(t *testing.T, c *client.Client, n int, o client.PublisherOptions
 
 // TestPublishFaults publishes through every kind of trouble: answers that are lost after and before the write, refusals, and all at once.
 func TestPublishFaults(t *testing.T) {
-	const n = 300
+	const n = 120
 	for _, fault := range []struct {
 		name string
 		do   func(n int, p *wire.BinaryPublish) verdict
@@ -411,10 +411,12 @@ func TestNobodyThere(t *testing.T) {
 	if _, err := client.Connect(limited(t), cfg); !errors.As(err, &lost) || lost.Addr != "127.0.0.1:9" {
 		t.Errorf("got %v", err)
 	}
-	f.request = func(st *fakeStream, _ wire.Message) bool {
-		<-st.conn.Context().Done()
-		return true
-	}
+	f.set(func() {
+		f.request = func(st *fakeStream, _ wire.Message) bool {
+			<-st.conn.Context().Done()
+			return true
+		}
+	})
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := client.Connect(short, f.config()); !errors.Is(err, context.DeadlineExceeded) {
@@ -422,7 +424,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	// The second of two addresses answers.
 	f.set(func() { f.request = nil })
-	cfg.Addrs = append(cfg.Addrs, f.addr)
+	cfg.Addrs, cfg.DialTimeout = append(cfg.Addrs, f.addr), 5*time.Second
 	c, err := client.Connect(limited(t), cfg)
 	must(t, err)
 	must(t, c.Close())

@@ -145,6 +145,9 @@ func (l *lane) appendLocked(key []byte) *batch {
 		l.spared -= cap(b.encoded)
 	}
 	b.key, b.keyed, b.since = append(b.key[:0], key...), key != nil, time.Now()
+	if b.keyed && b.key == nil {
+		b.key = []byte{} // an empty key is a key, and none is another
+	}
 	l.queue = append(l.queue, b)
 	return b
 }

@@ -275,23 +275,39 @@ func (src *source) close() {
 // read delivers events until the stream ends. It returns why, never nil.
 func (r *reader) read(ctx context.Context, src *source) error {
 	for {
-		h, payload, err := wire.ReadFrame(src.in, r.buf, r.s.c.cfg.MaxFrameBytes)
-		if err != nil {
-			if errors.Is(err, io.EOF) && ctx.Err() == nil {
-				return io.EOF
-			}
+		err := r.frame(src.in)
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) && ctx.Err() == nil:
+			return io.EOF
+		case isOurs(err):
+			return err
+		default:
 			return src.cn.lost(ctx, err)
 		}
-		r.buf = payload
-		if h.Flags == 0 {
-			err = r.message(payload)
-		} else {
-			err = r.events(h.Flags, payload)
-		}
-		if err != nil {
-			return err
-		}
 	}
+}
+
+// isOurs reports whether an error says what a frame said, and not that there was none.
+func isOurs(err error) bool {
+	var (
+		lagged  *LaggedError
+		refused *Error
+	)
+	return errors.As(err, &lagged) || errors.As(err, &refused) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrClosed) || errors.Is(err, errMoved)
+}
+
+// frame takes the next frame. Errors of reading it are as they are.
+func (r *reader) frame(in io.Reader) error {
+	h, payload, err := wire.ReadFrame(in, r.buf, r.s.c.cfg.MaxFrameBytes)
+	if err != nil {
+		return err
+	}
+	r.buf = payload
+	if h.Flags == 0 {
+		return r.message(payload)
+	}
+	return r.events(h.Flags, payload)
 }
 
 // message takes a message of the event stream. Nil: it carried events.

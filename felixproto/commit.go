@@ -56,7 +56,7 @@ func (st *stream) stateGet(ctx context.Context, m *wire.StateGet) (wire.Message,
 	if err != nil {
 		return nil, err
 	}
-	state, err := st.c.s.states.Get(ctx, topic.Shard(partition), stateShard{shard}, key, m.Key)
+	state, err := st.c.s.states.Get(ctx, topic.Tenant, topic.Shard(partition), stateShard{shard}, key, m.Key)
 	if err != nil {
 		return nil, err
 	}

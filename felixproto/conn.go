@@ -11,6 +11,7 @@ import (
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/broker"
+	"github.com/felixlog/felix/felixproto/wire"
 )
 
 // conn is one client's connection.
@@ -33,10 +34,11 @@ type conn struct {
 	finishing bool                       // guarded by mu
 	ended     bool                       // guarded by mu: no new streams or subscriptions
 	open      map[*stream]struct{}       // guarded by mu
+	left      time.Time                  // guarded by mu: when the last stream ended that has
 	subs      map[*subscription]struct{} // guarded by mu
 	accounts  map[accountKey]*account    // guarded by mu
 	bytes     int                        // guarded by mu: unanswered publish bytes of all accounts
-	reserved  int                        // guarded by mu: subscriptions, those being opened included
+	reserved  map[uint64]struct{}        // guarded by mu: ids of subscriptions, those being opened included
 }
 
 // accountKey is an identity on a connection: a gateway may have many.
@@ -64,6 +66,7 @@ func newConn(s *Server, q *quic.Conn) *conn {
 		open:     map[*stream]struct{}{},
 		subs:     map[*subscription]struct{}{},
 		accounts: map[accountKey]*account{},
+		reserved: map[uint64]struct{}{},
 	}
 	c.room = sync.NewCond(&c.mu)
 	return c
@@ -79,8 +82,8 @@ func (c *conn) start() {
 	if t := c.s.opts.AuthTimeout; t > 0 {
 		c.deadline = time.AfterFunc(t, c.expire)
 	}
-	c.s.wg.Go(c.acceptStreams)
-	c.s.wg.Go(c.acceptUniStreams)
+	c.s.tasks.start(c.acceptStreams)
+	c.s.tasks.start(c.acceptUniStreams)
 }
 
 // expire closes a connection that has not authenticated in time.
@@ -145,15 +148,26 @@ func (c *conn) run(st *stream) {
 		c.streams.Add(1)
 	}
 	c.mu.Unlock()
-	c.s.wg.Go(func() {
-		if counted {
-			defer c.streams.Done()
-		}
+	started := c.s.tasks.start(func() {
 		st.run()
-		c.mu.Lock()
-		delete(c.open, st)
-		c.mu.Unlock()
+		c.leave(st, counted)
 	})
+	if !started { // the server is closed, and so is the connection
+		<-c.unknown
+		st.abort()
+		c.leave(st, counted)
+	}
+}
+
+// leave forgets a stream that is over.
+func (c *conn) leave(st *stream, counted bool) {
+	c.mu.Lock()
+	delete(c.open, st)
+	c.left = time.Now()
+	c.mu.Unlock()
+	if counted {
+		c.streams.Done()
+	}
 }
 
 // end runs once the connection is over.
@@ -176,32 +190,33 @@ func (c *conn) end() {
 	c.s.peerLog.Debug("connection ended", zap.Uint64("connection", c.id), zap.Stringer("peer", c.q.RemoteAddr()), zap.Error(context.Cause(c.q.Context())))
 }
 
-// goodbye is how long a finished connection waits for its client to close it: an answer that is followed at once by the close may be
-// lost.
-const goodbye = 250 * time.Millisecond
+// defaultGoodbye is how long a finished connection waits for its client to close it, and how long ago its last stream must have ended for it not
+// to wait: an answer that is followed at once by the close may be lost.
+const defaultGoodbye = 250 * time.Millisecond
 
 // finish answers what was taken on and closes the connection. It reports false when ctx ended first.
 func (c *conn) finish(ctx context.Context) bool {
 	c.mu.Lock()
 	c.finishing = true
-	busy := len(c.open) > 0
 	for st := range c.open {
 		st.stop()
 	}
 	c.mu.Unlock()
 	done := make(chan struct{})
-	c.s.wg.Go(func() {
+	if !c.s.tasks.start(func() {
 		c.streams.Wait()
 		close(done)
-	})
+	}) {
+		close(done)
+	}
 	answered := true
 	select {
 	case <-done:
 	case <-ctx.Done():
 		answered = false
 	}
-	if answered && busy {
-		t := time.NewTimer(goodbye)
+	if answered && c.justLeft() {
+		t := time.NewTimer(c.s.goodbye)
 		defer t.Stop()
 		select {
 		case <-c.q.Context().Done():
@@ -211,6 +226,13 @@ func (c *conn) finish(ctx context.Context) bool {
 	}
 	_ = c.q.CloseWithError(closeShutdown, "shutting down")
 	return answered
+}
+
+// justLeft reports whether a stream has ended so shortly ago that its answer may still be on its way.
+func (c *conn) justLeft() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.left.IsZero() && time.Since(c.left) < c.s.goodbye
 }
 
 // sweep resets the streams that owe an answer for too long.
@@ -260,29 +282,36 @@ func (c *conn) pruneLocked(a *account) {
 	}
 }
 
-// reserve counts a subscription that is about to be opened.
-func (c *conn) reserve(a *account) error {
+// reserve counts a subscription that is about to be opened and takes its id: the one that the client asks for, or one that is free.
+func (c *conn) reserve(a *account, asked wire.Opt[uint64]) (id uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, taken := c.reserved[asked.Value]
 	switch {
 	case c.ended:
-		return errClosed
+		return 0, errClosed
 	case a.subscriptions >= c.s.opts.Subscriptions:
-		return limitExceeded("too many subscriptions on this connection")
-	case c.reserved >= c.s.opts.SubscriptionsIn:
-		return limitExceeded("too many subscriptions on this connection across identities")
+		return 0, limitExceeded("too many subscriptions on this connection")
+	case len(c.reserved) >= c.s.opts.SubscriptionsIn:
+		return 0, limitExceeded("too many subscriptions on this connection across identities")
+	case asked.Set && taken:
+		return 0, invalid("the subscription id is in use on this connection")
+	}
+	id = asked.Value
+	for taken = !asked.Set; taken; _, taken = c.reserved[id] {
+		id = c.s.subscriptionIDs.Add(1)
 	}
 	a.subscriptions++
-	c.reserved++
-	return nil
+	c.reserved[id] = struct{}{}
+	return id, nil
 }
 
-// unreserve gives back what reserve counted.
-func (c *conn) unreserve(a *account) {
+// unreserve gives back what reserve took.
+func (c *conn) unreserve(a *account, id uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a.subscriptions--
-	c.reserved--
+	delete(c.reserved, id)
 	c.pruneLocked(a)
 }
 
@@ -302,7 +331,7 @@ func (c *conn) forget(sub *subscription) {
 	c.mu.Lock()
 	delete(c.subs, sub)
 	c.mu.Unlock()
-	c.unreserve(sub.owner)
+	c.unreserve(sub.owner, sub.id)
 	c.s.metrics.subscriptions.Dec()
 }
 
@@ -331,18 +360,6 @@ func (c *conn) refund(a *account, n int) {
 	c.bytes -= n
 	c.pruneLocked(a)
 	c.room.Broadcast()
-}
-
-// taken reports whether a subscription of the connection has an id.
-func (c *conn) taken(id uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for sub := range c.subs {
-		if sub.id == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *conn) subscriptionList() []*subscription {

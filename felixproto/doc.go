@@ -37,7 +37,7 @@
 //   - authorization comes before existence, and both before anything is queued.
 //   - a publish that asked for an answer gets exactly one, and none that did not.
 //   - a frame is never allocated for by what its header claims, and memory of reading, of flow control windows and of delivery each
-//     comes out of a bound.
+//     comes out of a bound. Of what clients can hold by standing still a connection and a tenant have shares.
 //   - an event stream's first frame is written before the subscription is answered, and the answer before any event.
 //   - between the last record that a subscription read from the log and the first that its hub gave it lies nothing.
 //   - event streams are never ended by a plain FIN unless a last frame says why: clients take that for a clean end.
@@ -54,7 +54,7 @@
 //   - a TLS stack of QUIC refuses clients that offer no protocol as soon as the server lists one, so the choice is made for each hello.
 //   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see package internal/udp.
 //   - the client ends its sending side right after a subscribe and stops reading the answer's stream: the subscription must survive both.
-//   - an answer that is followed at once by the connection's close may never arrive: see goodbye.
+//   - an answer that is followed at once by the connection's close may never arrive: see conn.finish.
 //   - a stream that nobody reads to its end holds the client's stream credit for ever: every end reads or cancels.
 //   - a subscription that joined a hub at its own place, not the hub's, must leave out what the hub still brings from before it.
 //   - skipped_before is counted by each subscription: a hub that began later does not know what lies before its first event.

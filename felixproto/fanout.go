@@ -71,7 +71,7 @@ func (s *Server) join(sub *subscription) (joined bool, err error) {
 		h.mu.Unlock()
 		if start {
 			// The first look registers the waiter.
-			s.wg.Go(h.run)
+			h.start()
 		}
 		return true, nil
 	}
@@ -195,8 +195,11 @@ func (h *hub) wake(err error) {
 		return
 	}
 	// Not here: this goroutine has an acknowledgement to send. The runtime takes the new one up as soon as this one rests.
-	h.s.wg.Go(h.run)
+	h.start()
 }
+
+// start starts run, unless the server is closed.
+func (h *hub) start() { h.s.tasks.start(h.run) }
 
 // run hands out what is committed, and registers for more when there is none.
 func (h *hub) run() {

@@ -31,7 +31,8 @@ func FuzzInbox(f *testing.F) {
 		if slowly {
 			from = iotest.OneByteReader(from)
 		}
-		in := inbox{from: from, pool: pool, budget: &byteBudget{limit: 1 << 30}}
+		budget := newFrameBudget(1 << 30)
+		in := inbox{from: from, pool: pool, begin: func() *largeFrame { return budget.begin("t1", 1, func() {}) }}
 		plain := bytes.NewReader(input)
 		for {
 			h, payload, err := in.next(t.Context(), most)
@@ -49,7 +50,13 @@ func FuzzInbox(f *testing.F) {
 				t.Fatalf("got %v %x, want %v %x", h, payload, wantHeader, want)
 			}
 		}
+		if held := budget.inUse(); in.ref != nil && held > max(int64(in.ref.Cap()), freeFrame) {
+			t.Fatalf("%d bytes are charged for %d", held, in.ref.Cap())
+		}
 		in.close()
+		if budget.inUse() != 0 || len(budget.frames) != 0 {
+			t.Fatalf("%d bytes are charged for nothing", budget.inUse())
+		}
 	})
 }
 

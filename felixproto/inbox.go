@@ -4,26 +4,29 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/felixlog/felix/felixproto/wire"
 	"github.com/felixlog/felix/internal/buf"
 )
 
 // inbox reads the frames of one stream, as many at once as have arrived. Its buffer grows by what has arrived, never by what a header
-// claims, and what is beyond freeFrame comes out of the server's budget. One goroutine uses it.
+// claims, and where it is larger than freeFrame it comes out of the server's budget. One goroutine uses it.
 type inbox struct {
-	from   io.Reader
-	pool   *buf.Pool
-	budget *byteBudget
-
-	// large is called when a large frame begins to be read, and when it is done with: its memory is others' while it stalls.
-	large func(began bool)
+	from io.Reader
+	pool *buf.Pool
+	// begin takes a large frame into the order of those that are read.
+	begin func() *largeFrame
+	// until bounds the time of a large frame: its memory is others' while it stalls. Zero: no bound. May be nil.
+	until func(time.Time)
 
 	ref        *buf.Ref // nil until something is read
 	start, end int      // what is in ref and was not given out
-	charged    int64    // taken from budget
-	// seen is the size of the last large frame, header included: who has sent one gets room for as much again at once, where growing by
-	// what has arrived would copy all of it once more.
+
+	large    *largeFrame // of ref; nil: it is small
+	deadline time.Time   // of large
+	// seen is the size of the last large frame, up to mostSeen: who has sent one gets room for as much again at once, where growing by what
+	// has arrived would copy all of it once more.
 	seen int
 }
 
@@ -32,12 +35,17 @@ const (
 	inboxStart = 2 << 10
 	// freeFrame is how large every stream's buffer may be without asking.
 	freeFrame = 64 << 10
+	// mostSeen bounds what a stream is given at once for what it has sent before.
+	mostSeen = 512 << 10
 )
 
 // next returns the next frame. The payload is valid until the following call. Errors: io.EOF between frames; a *wire.DecodeError; what
 // the stream fails with, or ctx.
 func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte, error) {
 	in.settle()
+	if in.large != nil {
+		in.large.whole.Store(false)
+	}
 	if err := in.want(ctx, wire.HeaderSize); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			err = &wire.DecodeError{Fault: wire.FaultShortHeader, Verdict: wire.AbortStream}
@@ -55,10 +63,13 @@ func (in *inbox) next(ctx context.Context, maxPayload int) (wire.Header, []byte,
 		}
 		return h, nil, err
 	}
+	if in.large != nil {
+		in.large.whole.Store(true)
+	}
 	payload := in.bytes()[wire.HeaderSize:total:total]
 	in.start += total
 	if total > freeFrame {
-		in.seen = total
+		in.seen = min(total, mostSeen)
 	}
 	return h, payload, nil
 }
@@ -97,6 +108,9 @@ func (in *inbox) want(ctx context.Context, n int) error {
 		b := in.ref.Bytes()
 		got, err := in.from.Read(b[in.end:])
 		in.end += got
+		if in.large != nil {
+			in.large.arrived.Add(int64(got))
+		}
 		if err != nil && in.end-in.start < n {
 			if errors.Is(err, io.EOF) && in.end > in.start {
 				return io.ErrUnexpectedEOF
@@ -122,20 +136,42 @@ func (in *inbox) room(ctx context.Context, n int) error {
 		return nil
 	}
 	size := min(max(n, inboxStart), max(2*len(b), in.seen))
-	if size > freeFrame && in.charged == 0 {
-		// All of the frame at once: whoever holds a part and waits for more would wait for others that do the same.
-		if err := in.budget.acquire(ctx, int64(n)); err != nil {
+	if size > freeFrame {
+		if err := in.grow(ctx, size); err != nil {
 			return err
-		}
-		in.charged = int64(n)
-		if in.large != nil {
-			in.large(true)
 		}
 	}
 	larger := in.pool.Get(size)
+	if in.large != nil {
+		in.large.take(int64(larger.Cap() - size))
+	}
 	copy(larger.Bytes(), b[:in.end])
 	in.ref.Release()
 	in.ref = larger
+	return nil
+}
+
+// grow has the budget hold a buffer of size bytes. The time that this takes is not the client's.
+func (in *inbox) grow(ctx context.Context, size int) error {
+	more, first := int64(size), in.large == nil
+	if first {
+		in.large = in.begin()
+	} else {
+		more -= int64(in.ref.Cap())
+	}
+	waited, err := in.large.grow(ctx, more)
+	if err != nil {
+		return err
+	}
+	switch {
+	case in.until == nil || waited == 0 && !first:
+		return nil
+	case first:
+		in.deadline = time.Now().Add(largeFrameTime)
+	default:
+		in.deadline = in.deadline.Add(waited)
+	}
+	in.until(in.deadline)
 	return nil
 }
 
@@ -144,12 +180,12 @@ func (in *inbox) close() {
 	in.ref.Release()
 	in.ref = nil
 	in.start, in.end = 0, 0
-	if in.charged == 0 {
+	if in.large == nil {
 		return
 	}
-	in.budget.give(in.charged)
-	in.charged = 0
-	if in.large != nil {
-		in.large(false)
+	in.large.end()
+	in.large = nil
+	if in.until != nil {
+		in.until(time.Time{})
 	}
 }

@@ -87,12 +87,16 @@ func (st *stream) notUnderstood(err error) error {
 	case !errors.As(err, &bad) || bad.Verdict != wire.Continue || st.out == nil:
 		return err
 	}
+	publish := bad.Type == "publish" || bad.Type == "publish_batch"
+	if publish && !bad.Acked {
+		return err // no answer was asked for: as in the binary form, the stream ends with an error
+	}
 	st.c.s.metrics.malformed(bad.Fault.String())
 	r := publishRequest{id: bad.RequestID.Value, expected: ids.NoOffset}
-	switch bad.Type {
-	case "publish", "publish_batch":
+	switch {
+	case publish:
 		r.answer = answerJSON
-	case "publish_idempotent":
+	case bad.Type == "publish_idempotent":
 		r.answer = answerIdempotent
 	}
 	if r.answer != answerNone && bad.RequestID.Set {

@@ -93,6 +93,8 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		func() float64 { return float64(s.windows.inUse()) })
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_quic_reading_bytes", Help: "Memory of large frames that are being read."},
 		func() float64 { return float64(s.reading.inUse()) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "felix_state_bytes", Help: "Memory of the keyed state of streams that somebody has asked about."},
+		func() float64 { return float64(s.states.Held()) })
 	return m
 }
 

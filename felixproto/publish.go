@@ -33,7 +33,7 @@ type answerForm uint8
 
 const (
 	answerNone       answerForm = iota
-	answerBinary                // publish ack frame
+	answerBinary                // publish ack frame; to a client that does not know those, as answerJSON
 	answerJSON                  // publish_ok or publish_error
 	answerIdempotent            // the same, or publish_refused
 	answerIf                    // publish_ok, publish_refused, not_leader or error; outside the order of answers
@@ -197,14 +197,15 @@ func (st *stream) mode(r *publishRequest, topic *cluster.Topic) broker.PublishMo
 	return broker.OnAccept
 }
 
-// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer.
+// batch builds the record batch of a publish. The broker stamps offset, epoch, times and producer, and makes the checksum.
 func (st *stream) batch(r *publishRequest) (*buf.Ref, error) {
 	size := r.size()
 	if size > broker.MaxPublishBatch { // a key of 64 KiB in each of four million records that are empty
 		return nil, invalid("the key, repeated in every record, makes a batch that is too large")
 	}
 	ref := st.c.s.opts.Pool.Get(size)
-	b := recordbatch.NewBuilder(ref.Bytes()[:0], recordbatch.BuilderOptions{})
+	var b recordbatch.Builder
+	b.Reset(ref.Bytes()[:0], recordbatch.BuilderOptions{Unsummed: true})
 	now := st.c.s.opts.Now().UnixMilli()
 	for payload := range r.payloads.All() {
 		if r.header.Key != nil {
@@ -403,7 +404,7 @@ func (st *stream) answerLocked(p *publication, res broker.PublishResult) {
 
 // appendAnswer appends the frame that answers a publish.
 func (st *stream) appendAnswer(b []byte, p *publication, res broker.PublishResult) []byte {
-	if p.form == answerBinary {
+	if p.form == answerBinary && st.flags.Has(wire.FlagPublishAck) {
 		ack := wire.PublishAck{RequestID: p.id}
 		if res.Err != nil {
 			f := failureOf(res.Err)

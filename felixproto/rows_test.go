@@ -29,6 +29,7 @@ type row struct {
 
 const (
 	severalBrokers = "needs several brokers"
+	owedAtDefault  = "not with the default window: at 256 answers owed a stream is read no further, and without a window at 1024 publishes under way; shown with a window of 2048 (`FELIX_BROKER_PUBLISH_WINDOW`)"
 	struck         = "no such policy: a server that is told to block does not start"
 )
 
@@ -69,7 +70,7 @@ var rulesRows = []row{
 	{"a publish that waits for its shard holds up no other shard's on its transport stream", "", ""},
 	{"two publishes to one shard keep their order while waiting", "", ""},
 	{"1024 publishes waiting: the transport stream is read no further, others are", "", ""},
-	{"more than 1024 answers owed: overloaded, not queued", "", ""},
+	{"more than 1024 answers owed: overloaded, not queued", owedAtDefault, ""},
 	{"a burst without acknowledgements is shed and counted, or slowed, as configured", "", ""},
 	{"a tenant over its rate is refused with a wait, and published to after it", "", ""},
 	{"a batch larger than the quota passes and is paid off; debt ends at 5 s", "", ""},

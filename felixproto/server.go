@@ -38,13 +38,14 @@ type Server struct {
 	history  history        // of those what readers of history have
 	pages    chan struct{}  // has a token for each page of history that is being read
 	windows  byteBudget     // what connections' flow control windows have grown by
-	reading  byteBudget     // frames that are being read, beyond what every stream may hold
+	reading  *frameBudget   // frames that are being read, beyond what every stream may hold
 
 	subscriptionIDs atomic.Uint64
 	connectionIDs   atomic.Uint64
 
-	draining atomic.Bool // no new connections, streams or subscriptions
-	wg       sync.WaitGroup
+	goodbye  time.Duration // see conn.finish
+	draining atomic.Bool   // no new connections, streams or subscriptions
+	tasks    tasks
 
 	mu         sync.Mutex
 	listeners  map[*listener]struct{} // guarded by mu
@@ -53,6 +54,7 @@ type Server struct {
 	byAddress  map[netip.Addr]int     // guarded by mu
 	sweeping   bool                   // guarded by mu
 	stopSweeps chan struct{}          // closed by Close
+	closed     chan struct{}          // closed when nothing runs any more
 }
 
 // listener is one socket.
@@ -77,12 +79,14 @@ func New(opts Options) (*Server, error) {
 		states:     cache.NewStates(cache.Options{MaxBytes: opts.MemoryBudget, MaxDecodedBytes: opts.MaxDecodedBytes}),
 		delivery:   deliveryBudget{limit: opts.MemoryBudget / 2},
 		windows:    byteBudget{limit: opts.MemoryBudget / 4},
-		reading:    byteBudget{limit: opts.MemoryBudget / 4},
+		reading:    newFrameBudget(opts.MemoryBudget / 4),
 		listeners:  map[*listener]struct{}{},
 		conns:      map[*conn]struct{}{},
 		byAddress:  map[netip.Addr]int{},
 		stopSweeps: make(chan struct{}),
+		closed:     make(chan struct{}),
 		pages:      make(chan struct{}, pagesRead),
+		goodbye:    defaultGoodbye,
 	}
 	s.history = newHistory(&s.delivery)
 	s.metrics = newMetrics(opts.Registerer, s)
@@ -279,7 +283,7 @@ func (s *Server) track(l *listener) bool {
 	s.listeners[l] = struct{}{}
 	if !s.sweeping {
 		s.sweeping = true
-		s.wg.Go(s.sweep)
+		s.tasks.start(s.sweep)
 	}
 	return true
 }
@@ -324,7 +328,8 @@ func (s *Server) all() []*conn {
 // sweepInterval is how often the connections are looked over for answers that never came.
 const sweepInterval = time.Second
 
-// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever.
+// sweep closes streams that owe an answer for too long: behind it everything on such a stream would wait for ever. And it forgets the state
+// of streams that were deleted.
 func (s *Server) sweep() {
 	t := time.NewTicker(sweepInterval)
 	defer t.Stop()
@@ -337,6 +342,8 @@ func (s *Server) sweep() {
 			for _, c := range s.all() {
 				c.sweep(now)
 			}
+			image := s.opts.Broker.Image()
+			s.states.Retain(func(id ids.ShardID) bool { return image.TopicByID(id.Topic) != nil })
 		}
 	}
 }
@@ -348,7 +355,7 @@ func (s *Server) Close(ctx context.Context) error {
 	first := !s.draining.Swap(true)
 	s.mu.Unlock()
 	if !first {
-		s.wg.Wait()
+		<-s.closed
 		return nil
 	}
 	var (
@@ -369,7 +376,9 @@ func (s *Server) Close(ctx context.Context) error {
 		_ = l.quic.Close()
 	}
 	s.mu.Unlock()
-	s.wg.Wait()
+	s.states.Close()
+	s.tasks.end()
+	close(s.closed)
 	if n := cut.Load(); n > 0 {
 		return fmt.Errorf("felixproto: %d connections cut off with requests unanswered: %w", n, context.Cause(ctx))
 	}

@@ -171,3 +171,21 @@ func TestIdempotentProducer(t *testing.T) {
 		t.Errorf("log end %d after one batch", end)
 	}
 }
+
+// TestStateOfADeletedStream is forgotten.
+func TestStateOfADeletedStream(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	topic := r.stream("demo", 1, true)
+	s := r.connect().open("admin")
+	at := wire.StreamScope{TenantID: "t1", Namespace: "default", Stream: "demo"}
+	s.send(&wire.Commit{StreamScope: at, EntityKey: []byte("e"), Event: []byte("x"), RequestID: 1, Changes: []wire.Change{
+		{Op: wire.ChangePut, Key: "k", Value: []byte("v")},
+	}})
+	expect[*wire.CommitOK](s)
+	s.send(&wire.StateGet{StreamScope: at, EntityKey: []byte("e"), Key: "k", RequestID: 2})
+	if v := expect[*wire.StateValue](s); string(v.Value) != "v" || r.server.states.Held() == 0 {
+		t.Errorf("state %+v, %d bytes are held", v, r.server.states.Held())
+	}
+	r.delete(topic)
+	eventually(t, func() bool { return r.server.states.Held() == 0 })
+}

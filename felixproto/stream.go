@@ -76,7 +76,12 @@ func newStream(c *conn, in receiver, out *quic.Stream) *stream {
 	st := &stream{c: c, in: in, out: out}
 	st.wake = sync.NewCond(&st.mu)
 	st.reading, st.stopReading = context.WithCancel(c.q.Context())
-	st.inbox = inbox{large: st.limitReading, from: in, pool: c.s.opts.Pool, budget: &c.s.reading}
+	st.inbox = inbox{
+		from: in, pool: c.s.opts.Pool, until: st.limitReading,
+		begin: func() *largeFrame {
+			return c.s.reading.begin(st.tenantName(), c.id, func() { _ = in.SetReadDeadline(time.Unix(1, 0)) })
+		},
+	}
 	return st
 }
 
@@ -110,6 +115,7 @@ func (st *stream) read(ctx context.Context) error {
 
 // request reads and serves one frame.
 func (st *stream) request(ctx context.Context) error {
+	st.inbox.settle() // what it holds is others' while this waits
 	if !st.mayRead() {
 		return errStop
 	}
@@ -127,19 +133,15 @@ func (st *stream) request(ctx context.Context) error {
 	}
 }
 
-// largeFrame is how long a frame that takes memory from others may be on its way.
-const largeFrame = 20 * time.Second
+// largeFrameTime is how long a frame that takes memory from others may be on its way.
+const largeFrameTime = 20 * time.Second
 
-// limitReading bounds the time of a large frame.
-func (st *stream) limitReading(began bool) {
+// limitReading bounds the time of a large frame; zero: no bound.
+func (st *stream) limitReading(until time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.stopping {
 		return
-	}
-	var until time.Time
-	if began {
-		until = time.Now().Add(largeFrame)
 	}
 	// An error says that the stream is gone, which reading it will say too.
 	_ = st.in.SetReadDeadline(until)
@@ -269,8 +271,11 @@ func (st *stream) sendLocked(frame []byte) {
 		}
 	}
 	if !st.writing {
-		st.writing = true
-		st.c.s.wg.Go(st.writePending)
+		st.writing = st.c.s.tasks.start(st.writePending)
+		if !st.writing {
+			st.brokenLocked()
+			return
+		}
 	}
 	st.pending = append(st.pending, frame...)
 }

@@ -25,16 +25,17 @@ func (st *stream) subscribe(m *wire.Subscribe) error {
 		return err
 	}
 	account := st.sess.account
-	if err := st.c.reserve(account); err != nil {
+	id, err := st.c.reserve(account, m.SubscriptionID)
+	if err != nil {
 		return err
 	}
-	sub, err := st.openEvents(m, topic, shard, start)
+	sub, err := st.openEvents(m, id, topic, shard, start)
 	if err != nil {
-		st.c.unreserve(account)
+		st.c.unreserve(account, id)
 		return err
 	}
 	if !st.c.remember(sub) {
-		st.c.unreserve(account)
+		st.c.unreserve(account, id)
 		sub.out.CancelWrite(streamNoError)
 		return errClosed
 	}
@@ -53,7 +54,7 @@ func (st *stream) subscribe(m *wire.Subscribe) error {
 	}
 	st.reply(answer)
 	sub.watch()
-	sub.s.wg.Go(sub.run)
+	sub.start()
 	return nil
 }
 
@@ -70,7 +71,7 @@ func startOf(m *wire.Subscribe, b broker.Bounds) (ids.Offset, error) {
 }
 
 // openEvents opens the stream and writes its first frame: a client waits for that of one before it looks at the next.
-func (st *stream) openEvents(m *wire.Subscribe, topic *cluster.Topic, shard *broker.Shard, start ids.Offset) (*subscription, error) {
+func (st *stream) openEvents(m *wire.Subscribe, id uint64, topic *cluster.Topic, shard *broker.Shard, start ids.Offset) (*subscription, error) {
 	s := st.c.s
 	out, err := st.c.q.OpenUniStream()
 	if err != nil {
@@ -82,18 +83,10 @@ func (st *stream) openEvents(m *wire.Subscribe, topic *cluster.Topic, shard *bro
 	}
 	sub := &subscription{
 		s: s, conn: st.c, owner: st.sess.account, topic: topic, shard: shard, shardID: topic.Shard(int32(m.Shard)),
-		serial: s.subscriptionIDs.Add(1), out: out, next: start, position: start, began: s.opts.Now(),
+		id: id, serial: s.subscriptionIDs.Add(1), out: out, next: start, position: start, began: s.opts.Now(),
 		capacity: s.opts.QueueCapacity, tenant: s.metrics.tenant(topic.Tenant),
 	}
-	sub.id = sub.serial
 	sub.reached.Store(int64(start))
-	if m.SubscriptionID.Set {
-		sub.id = m.SubscriptionID.Value
-		if st.c.taken(sub.id) {
-			out.CancelWrite(streamNoError)
-			return nil, invalid("the subscription id is in use on this connection")
-		}
-	}
 	sub.offsets = topic.Durable && st.flags.Has(wire.FlagOffsets)
 	sub.skips = sub.offsets && st.flags.Has(wire.FlagSkipped)
 	sub.stamped = topic.Durable && st.flags.Has(wire.FlagTimestamps)

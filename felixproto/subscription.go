@@ -69,9 +69,12 @@ type subscription struct {
 	seen           uint64      // guarded by mu
 	stalled        bool        // guarded by mu
 	timer          *time.Timer // guarded by mu: for look; nil until used
+	direct         int         // guarded by mu: bytes given to the library without waiting, since a write that waited
 
-	// position is one past the last event written; owned by run. reached is the same for others to look at.
+	// position is one past the last event written; owned by run, and by who holds mu while run is not on its way. reached is the same for
+	// others to look at. items is for write to use again, and run's own.
 	position ids.Offset
+	items    []outgoingFrame
 	reached  atomic.Int64
 }
 
@@ -96,6 +99,8 @@ func (sub *subscription) offer(f *frame) (more bool) {
 	case sub.behind:
 		sub.passed = f.next()
 		sub.overflow += count
+		return true
+	case sub.directLocked(f, from):
 		return true
 	case sub.roomLocked(f):
 		sub.queue = append(sub.queue, f.retain())
@@ -206,8 +211,11 @@ func (sub *subscription) dropLocked(from ids.Offset, count int) {
 // startLocked has run write what is queued.
 func (sub *subscription) startLocked() {
 	sub.writing = true
-	sub.s.wg.Go(sub.run)
+	sub.start()
 }
+
+// start starts run. When the server is closed nothing is written any more: the connection's end closes the subscription.
+func (sub *subscription) start() { sub.s.tasks.start(sub.run) }
 
 // run reads the log up to the present and writes what is queued, until there is nothing more to do.
 func (sub *subscription) run() {
@@ -269,7 +277,7 @@ func (sub *subscription) take(dst []*frame) (frames []*frame, behind bool) {
 		sub.mu.Unlock()
 		return dst, false
 	}
-	sub.queue = nil // an idle subscription holds none
+	sub.queue, sub.direct = nil, 0 // an idle subscription holds none
 	lagged, resume, why := sub.lagged && sub.ends(), sub.resume, sub.why
 	behind = sub.behind && why == nil
 	sub.writing = lagged || why != nil || behind

@@ -25,16 +25,19 @@ type partial struct {
 // maxRest bounds what a reader keeps that was asked for its lease back.
 const maxRest = 4 << 10
 
-// flush is what goes out at once: many small frames, or the head of a large one and its events.
-type flush struct {
+// keptItems is how many frames of a write an idle subscription keeps the places of.
+const keptItems = 8
+
+// outgoing is what is written at once: many small frames, or the head of a large one and its events.
+type outgoing struct {
 	sub   *subscription
 	b     []byte
-	items []flushed
+	items []outgoingFrame
 	skip  int // of the first frame's bytes: they have been written before
 }
 
-// flushed is one frame of a flush.
-type flushed struct {
+// outgoingFrame is one frame of that.
+type outgoingFrame struct {
 	f        *frame
 	from     ids.Offset
 	position ids.Offset // of the subscription before it
@@ -55,7 +58,13 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 	}
 	ref := sub.s.opts.Pool.Get(min(total, sub.s.opts.WriteBytes))
 	defer ref.Release()
-	out := flush{sub: sub, b: ref.Bytes()[:0], skip: skip}
+	out := outgoing{sub: sub, b: ref.Bytes()[:0], items: sub.items[:0], skip: skip}
+	defer func() {
+		clear(out.items[:cap(out.items)])
+		if sub.items = out.items; cap(sub.items) > keptItems {
+			sub.items = nil
+		}
+	}()
 	for _, f := range frames {
 		from := max(f.base, from)
 		events, count := f.events(from, sub.stamped)
@@ -66,7 +75,9 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 		}
 		start := len(out.b)
 		out.b = sub.appendHead(out.b, f, from, count, len(events))
-		out.items = append(out.items, flushed{f: f, from: from, position: sub.position, count: count, events: len(events), size: len(out.b) - start + len(events)})
+		out.items = append(out.items, outgoingFrame{
+			f: f, from: from, position: sub.position, count: count, events: len(events), size: len(out.b) - start + len(events),
+		})
 		sub.position = f.next()
 		if len(out.b)+len(events) > cap(out.b) {
 			// Large events are not copied once more: the library takes them from where they lie.
@@ -81,7 +92,7 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 }
 
 // send writes what was gathered and then events, and begins anew.
-func (o *flush) send(events []byte) (*partial, error) {
+func (o *outgoing) send(events []byte) (*partial, error) {
 	if len(o.items) == 0 {
 		return nil, nil
 	}
@@ -111,10 +122,11 @@ func (o *flush) send(events []byte) (*partial, error) {
 	return nil, nil
 }
 
-// part is what is left of the frame at base of the flush, of which sent bytes were written.
-func (o *flush) part(it *flushed, base, sent int, events []byte) *partial {
+// part is what is left of the frame at base, of which sent bytes were written.
+func (o *outgoing) part(it *outgoingFrame, base, sent int, events []byte) *partial {
 	p := &partial{
-		from: it.from, last: it.f.base - ids.Offset(it.f.skipped), position: it.position, count: it.count, size: it.size, sent: sent, charge: it.f.charge,
+		from: it.from, last: it.f.base - ids.Offset(it.f.skipped), position: it.position,
+		count: it.count, size: it.size, sent: sent, charge: it.f.charge,
 	}
 	end := base + min(it.size, sent+maxRest)
 	if at := base + sent; at < len(o.b) {
@@ -143,6 +155,37 @@ func (sub *subscription) put(b []byte) (n int, err error) {
 	return n, nil
 }
 
+// Small frames are given to the library at once, which copies them: directFrame bounds one, and directBytes all of a subscription that it
+// may hold for a client that does not read.
+const (
+	directFrame = 1 << 10
+	directBytes = 4 << 10
+)
+
+// directLocked gives a small frame to the library if run is not on its way, which saves a goroutine for it. False: it is to be queued. Every
+// few frames are queued all the same: the library says that it has sent what it was given only to those who wait.
+func (sub *subscription) directLocked(f *frame, from ids.Offset) bool {
+	if sub.writing || sub.lagged || from != f.base {
+		return false
+	}
+	events, count := f.events(from, sub.stamped)
+	size := maxEventHead + len(events)
+	if len(events) > directFrame || sub.direct+size > directBytes {
+		return false
+	}
+	var scratch [maxEventHead + directFrame]byte
+	b := append(sub.appendHeadOf(scratch[:0], from, count, len(events), int64(from-sub.position)), events...)
+	if err := sub.out.TryWriteAll(b); err != nil {
+		return false // no credit; or the stream is gone, which run will find out
+	}
+	sub.direct += size
+	sub.position = f.next()
+	sub.reached.Store(int64(sub.position))
+	sub.s.metrics.enqueued.Add(float64(count))
+	sub.tenant.delivered(count, len(events))
+	return true
+}
+
 // maxEventHead bounds what appendHead appends.
 const maxEventHead = 64
 
@@ -155,13 +198,21 @@ func (sub *subscription) form(f *frame) *buf.Ref {
 
 // appendHead appends what comes before the events of one frame.
 func (sub *subscription) appendHead(b []byte, f *frame, from ids.Offset, count, size int) []byte {
+	var skipped int64
+	if sub.skips {
+		skipped = sub.skipped(f, from)
+	}
+	return sub.appendHeadOf(b, from, count, size, skipped)
+}
+
+func (sub *subscription) appendHeadOf(b []byte, from ids.Offset, count, size int, skipped int64) []byte {
 	var head wire.EventHead
 	if sub.offsets {
 		head.Flags |= wire.FlagOffsets
 		head.BaseOffset = uint64(from)
 		if sub.skips {
 			head.Flags |= wire.FlagSkipped
-			head.SkippedBefore = uint64(sub.skipped(f, from))
+			head.SkippedBefore = uint64(skipped)
 		}
 	}
 	if sub.stamped {

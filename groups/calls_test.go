@@ -302,6 +302,7 @@ func TestCommitTimeout(t *testing.T) {
 func TestSessionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
+		h.session = 10 * time.Second
 		r := h.settled(testKey)
 		for range 5 {
 			time.Sleep(8 * time.Second)

@@ -122,6 +122,8 @@ type harness struct {
 	c      *Coordinator
 	shards [cluster.GroupsPartitions]*memShard
 	opts   Options
+	// session is that of members: long, for tests by the clock on the wall, on which a member must not be lost because the machine is slow.
+	session time.Duration
 
 	mu     sync.Mutex
 	img    *cluster.Image
@@ -138,7 +140,7 @@ const self ids.BrokerID = 1
 
 func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	t.Helper()
-	h := &harness{t: t, leader: self}
+	h := &harness{t: t, leader: self, session: 10 * time.Minute}
 	for i := range h.shards {
 		h.shards[i] = &memShard{}
 	}
@@ -338,7 +340,7 @@ func (h *harness) offsetOf(k Key, p int32) int64 {
 func (h *harness) join(k Key, member string) <-chan *JoinResult {
 	ch := make(chan *JoinResult, 1)
 	h.c.Join(&JoinRequest{
-		Key: k, MemberID: member, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeout: 10 * time.Second, RebalanceTimeout: time.Minute,
+		Key: k, MemberID: member, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeout: h.session, RebalanceTimeout: time.Minute,
 		ProtocolType: "consumer", Protocols: []Protocol{{Name: "range", Metadata: subscription("a")}},
 	}, func(r *JoinResult) { ch <- r })
 	return ch

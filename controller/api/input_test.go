@@ -47,6 +47,49 @@ func TestRow107OnEveryRoute(t *testing.T) {
 	}
 }
 
+// TestRow109And110OfBootstrap: what is no JSON object, has a name twice, is of another type or is too large.
+func TestRow109And110OfBootstrap(t *testing.T) {
+	r := newRig(t)
+	for path, body := range map[string]string{
+		devTokenPath: `{"principal":"p:a"}`, bootstrapPrefix + "tenants/new/initialize": `{"display_name":"New","initial_admin_principals":["p:a"]}`,
+	} {
+		for _, bad := range []string{"[]", "{", body + body, strings.Replace(body, "{", `{"x":[{"y":1,"y":2}],`, 1)} {
+			if res := r.bootstrap(path, "secret", bad); res.status != http.StatusBadRequest {
+				t.Errorf("%s %s: %s", path, bad, res)
+			}
+		}
+		if res := r.bootstrap(path, "secret", strings.Replace(body, "{", `{"x":"`+strings.Repeat("x", maxBodyBytes)+`",`, 1)); res.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %s", path, res)
+		}
+		text := request(http.MethodPost, path, "", body)
+		text.Header.Set(bootstrapHeader, "secret")
+		text.Header.Set("Content-Type", "text/plain")
+		if res := r.sendTo(r.s.httpBootstrap.Handler, text); res.status != http.StatusUnsupportedMediaType {
+			t.Errorf("%s: %s", path, res)
+		}
+	}
+	for range cap(r.s.reads) {
+		r.s.reads <- struct{}{} // as many bodies are read as may be
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // whoever waits for room gives up
+	waiting := request(http.MethodPost, devTokenPath, "", `{"principal":"p:a"}`).WithContext(ctx)
+	waiting.Header.Set(bootstrapHeader, "secret")
+	if res := r.sendTo(r.s.httpBootstrap.Handler, waiting); res.status != http.StatusServiceUnavailable {
+		t.Errorf("no room for a body: %s", res)
+	}
+	for range cap(r.s.reads) {
+		<-r.s.reads
+	}
+	r.store.Fail(errUnknown)
+	if res := r.bootstrap(bootstrapPrefix+"tenants/new/initialize", "secret", `{"display_name":"New","initial_admin_principals":["p:a"]}`); res.status != http.StatusServiceUnavailable {
+		t.Errorf("the store does not answer: %s", res)
+	}
+	if r.c.Image().Tenant("new") != nil {
+		t.Error("something was made")
+	}
+}
+
 // TestRow109And110OnEveryRoute: what is no JSON object, has a name twice, is of another type or is too large.
 func TestRow109And110OnEveryRoute(t *testing.T) {
 	r, key := matrixRig(t)
@@ -150,6 +193,12 @@ func TestFates(t *testing.T) {
 		if res := r.want(c.status, c.method, c.path, token, c.body); res.code() != c.code {
 			t.Errorf("%s %s: %s", c.method, c.path, res)
 		}
+	}
+	r := newRig(t, func(o *Options) {
+		o.Controller = fated{o.Controller, func(cluster.Command) (cluster.Result, error) { return cluster.Result{}, nil }}
+	})
+	if res := r.bootstrap(bootstrapPrefix+"tenants/new/initialize", "secret", `{"display_name":"New","initial_admin_principals":["p:a"]}`); res.status != http.StatusNotFound {
+		t.Errorf("initialized and deleted at once: %s", res)
 	}
 }
 

@@ -46,9 +46,9 @@ var refusals = map[int]string{
 	http.StatusServiceUnavailable:    "unavailable or draining; what was asked for may still take effect",
 }
 
-// documentText is the document of the API listener's routes, as JSON.
+// documentText is the document of the routes, as JSON.
 var documentText = sync.OnceValue(func() json.RawMessage {
-	text, err := json.MarshalIndent(newDocument(apiRoutes, false), "", "  ")
+	text, err := json.MarshalIndent(newDocument(documented(), false), "", "  ")
 	if err != nil {
 		return json.RawMessage("null") // maps of texts and numbers marshal
 	}
@@ -76,6 +76,9 @@ func newDocument(table []route, strict bool) object {
 			if list := d.pathParameters(rt); len(list) > 0 {
 				item["parameters"] = list
 			}
+			if rt.ofBootstrap() {
+				item["servers"] = []any{object{"url": "http://127.0.0.1:9095", "description": "the bootstrap listener, which is off by default"}}
+			}
 			paths[rt.path] = item
 		}
 		item[strings.ToLower(rt.method)] = d.operation(rt)
@@ -90,8 +93,11 @@ func newDocument(table []route, strict bool) object {
 		"servers": []any{object{"url": "/"}},
 		"paths":   paths,
 		"components": object{
-			"schemas":         d.schemas,
-			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer", "description": "a Felix token for audience felix-controlplane"}},
+			"schemas": d.schemas,
+			"securitySchemes": object{
+				"token":     object{"type": "http", "scheme": "bearer", "description": "a Felix token for audience felix-controlplane"},
+				"bootstrap": object{"type": "apiKey", "in": "header", "name": bootstrapHeader, "description": "the secret of the bootstrap listener"},
+			},
 		},
 	}
 }
@@ -113,9 +119,12 @@ func (d *documenter) pathParameters(rt *route) []any {
 
 func (d *documenter) operation(rt *route) object {
 	op := object{"operationId": rt.operation(), "summary": rt.summary, "responses": d.responses(rt), "tags": []string{rt.tag()}}
-	if rt.access == open {
+	switch {
+	case rt.ofBootstrap():
+		op["security"] = []any{object{"bootstrap": []string{}}}
+	case rt.access == open:
 		op["security"] = []any{}
-	} else {
+	default:
 		op["security"] = []any{object{"token": []string{}}}
 	}
 	if rt.right != "" {
@@ -193,8 +202,14 @@ func (rt *route) operation() string {
 	return full[strings.LastIndexByte(full, '.')+1:]
 }
 
+// ofBootstrap says that a route is the bootstrap listener's.
+func (rt *route) ofBootstrap() bool { return strings.HasPrefix(rt.path, bootstrapPrefix) }
+
 // tag is what a route is about: the last collection in its path.
 func (rt *route) tag() string {
+	if rt.ofBootstrap() {
+		return "bootstrap"
+	}
 	tag := "api"
 	for _, s := range strings.Split(rt.path, "/") {
 		switch s {

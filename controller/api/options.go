@@ -44,6 +44,8 @@ type Options struct {
 
 	// MaxConnections bounds the connections of each listener; one more is closed on arrival. Default 1024.
 	MaxConnections int
+	// MaxConnectionsPerAddress bounds those of one address, loopback excepted. Default 128; negative: any number.
+	MaxConnectionsPerAddress int
 	// WriteTimeout bounds the wait for the metadata log. Default 10 s.
 	WriteTimeout time.Duration
 	// ReadyTimeout and ReadyCache bound the question for readiness and keep its answer. Defaults 2 s and 1 s.
@@ -84,6 +86,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1024
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = 128
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 10 * time.Second

@@ -160,6 +160,15 @@ func TestDevelopmentTokenOfAPrincipalWithRules(t *testing.T) {
 	token("p:carol", 403) // a role that allows nothing
 	r.want(201, "POST", "/v1/tenants/acme/namespaces", token("p:dave", 200), `{"namespace":"n2"}`)
 
+	// More rights than a token holds: what is asked for must be less.
+	for i := range 600 {
+		r.propose(cluster.PutPolicy{Policy: cluster.Policy{Tenant: acme, Subject: "p:erin", Object: fmt.Sprintf("namespace:acme/n%d", i), Action: "ns.manage"}})
+	}
+	token("p:erin", 400)
+	if res := r.bootstrap(devTokenPath, "secret", `{"principal":"p:erin","requested":["ns.manage"],"resources":["namespace:acme/n7"]}`); res.status != 200 {
+		t.Errorf("narrowed: %s", res)
+	}
+
 	// A rule that goes stops working with the next token.
 	r.propose(cluster.DeleteGrouping{Grouping: cluster.Grouping{Tenant: acme, User: "role:lead", Role: "role:see"}})
 	r.want(403, "GET", "/v1/nodes", token("p:bob", 200), "")

@@ -21,7 +21,7 @@ import (
 	"github.com/felixlog/felix/internal/cluster"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(documented{m}) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(everyStatus{m}) }
 
 // began is the rig's clock, which stands still.
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -176,18 +176,16 @@ func (r response) String() string { return fmt.Sprintf("%d %s", r.status, r.text
 // send sends a request as it is.
 func (r *rig) send(req *http.Request) response {
 	r.t.Helper()
+	return r.sendTo(r.s.httpAPI.Handler, req)
+}
+
+func (r *rig) sendTo(h http.Handler, req *http.Request) response {
+	r.t.Helper()
 	sent, err := io.ReadAll(req.Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	req.Body = io.NopCloser(bytes.NewReader(sent))
-	res := r.sendTo(r.s.httpAPI.Handler, req)
-	r.holdAgainstDocument(req, sent, res)
-	return res
-}
-
-func (r *rig) sendTo(h http.Handler, req *http.Request) response {
-	r.t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	out := response{status: w.Code, header: w.Header(), text: strings.TrimSpace(w.Body.String())}
@@ -200,6 +198,7 @@ func (r *rig) sendTo(h http.Handler, req *http.Request) response {
 			r.t.Fatalf("%s %s answers %q: %v", req.Method, req.URL, out.text, err)
 		}
 	}
+	r.holdAgainstDocument(req, sent, out)
 	return out
 }
 

@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // What calls read from their queries.
 var (
@@ -25,6 +28,11 @@ var (
 var apiRoutes []route
 
 func init() { apiRoutes = served() }
+
+// documented is what the document shows: the routes of both listeners, those that are switched off too.
+func documented() []route {
+	return slices.Concat(apiRoutes, bootstrapRoutes(BootstrapOptions{DevTokens: true}))
+}
 
 func served() []route {
 	return []route{
@@ -292,15 +300,21 @@ func served() []route {
 	}
 }
 
+// bootstrapPrefix begins the paths of the bootstrap listener.
+const bootstrapPrefix = "/internal/bootstrap/"
+
 // bootstrapRoutes is what the bootstrap listener serves.
 func bootstrapRoutes(o BootstrapOptions) []route {
 	routes := []route{{
-		method: http.MethodPost, path: "/internal/bootstrap/tenants/{tenant}/initialize",
+		method: http.MethodPost, path: bootstrapPrefix + "tenants/{tenant}/initialize",
 		summary: "give a tenant its first key and its first administrators, once", handle: initializeTenant,
+		takes: initializeRequest{}, gives: map[int]any{http.StatusOK: initializedBody{}}, refuses: []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict},
 	}}
 	if o.DevTokens {
 		routes = append(routes, route{
-			method: http.MethodPost, path: "/internal/bootstrap/tenants/{tenant}/dev-token", summary: "mint a development token", handle: devToken,
+			method: http.MethodPost, path: bootstrapPrefix + "tenants/{tenant}/dev-token", summary: "mint a development token", handle: devToken,
+			takes: devTokenRequest{}, gives: map[int]any{http.StatusOK: tokenBody{}},
+			refuses: []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound},
 		})
 	}
 	return routes

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,4 +134,97 @@ func TestThousandTenants(t *testing.T) {
 		t.Errorf("%d tenants on %d pages", seen, pages)
 	}
 	r.want(http.StatusNoContent, http.MethodDelete, "/v1/tenants/t0500", operator, "")
+}
+
+// TestPagingOfCachesAndNamespaces is check 2 of the control API's section 14 for what is no stream: pages of several sizes, a caller who sees
+// one in a hundred, and what comes and goes on both sides of the cursor.
+func TestPagingOfCachesAndNamespaces(t *testing.T) {
+	r := newRig(t)
+	var cacheRights, namespaceRights, few []string
+	for i := range 1000 {
+		name := fmt.Sprintf("s%04d", i)
+		r.propose(cluster.CreateNamespace{Tenant: acme, Name: name})
+		r.propose(cluster.CreateResources{Caches: []cluster.NewCache{{
+			TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
+		}}})
+		if i%100 == 7 {
+			few = append(few, name)
+			cacheRights, namespaceRights = append(cacheRights, "cache.manage:cache:acme/ns/"+name), append(namespaceRights, "ns.manage:namespace:acme/"+name)
+		}
+	}
+	for _, kind := range []struct {
+		path, field string
+		admin, few  string
+		all         int
+		come        func(name string) cluster.Command
+		goAway      func(name string) cluster.Command
+	}{
+		{
+			nsPath + "/caches", "cache", r.admin(acme), r.token(acme, cacheRights...), 1000,
+			func(name string) cluster.Command {
+				return cluster.CreateResources{Caches: []cluster.NewCache{{
+					TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
+				}}}
+			},
+			func(name string) cluster.Command {
+				return cluster.DeleteCache{Tenant: acme, Namespace: "ns", Name: name, ID: r.c.Image().Cache(acme, "ns", name).ID}
+			},
+		},
+		{
+			"/v1/tenants/acme/namespaces", "namespace", r.admin(acme), r.token(acme, namespaceRights...), 1001,
+			func(name string) cluster.Command { return cluster.CreateNamespace{Tenant: acme, Name: name} },
+			func(name string) cluster.Command { return cluster.DeleteNamespace{Tenant: acme, Name: name} },
+		},
+	} {
+		walk := func(token string, limit int, between func(page int, last string)) (names []string) {
+			for page, cursor := 0, ""; ; page++ {
+				res := r.want(http.StatusOK, http.MethodGet, fmt.Sprintf("%s?limit=%d%s", kind.path, limit, cursor), token, "")
+				items := res.body["items"].([]any)
+				for _, item := range items {
+					names = append(names, item.(map[string]any)[kind.field].(string))
+				}
+				next, more := res.body["next_cursor"].(string)
+				if !more {
+					return names
+				}
+				if len(items) != limit {
+					t.Fatalf("%s: page %d of %d has %d", kind.path, page, limit, len(items))
+				}
+				between(page, names[len(names)-1])
+				cursor = "&cursor=" + next
+			}
+		}
+		nothing := func(int, string) {}
+		for _, limit := range []int{99, 999, 1000, 1001} {
+			if got := walk(kind.admin, limit, nothing); len(got) != kind.all || !slices.IsSorted(got) {
+				t.Errorf("%s by %d: %d, sorted %t", kind.path, limit, len(got), slices.IsSorted(got))
+			}
+		}
+		for _, limit := range []int{1, 9, 10, 11} {
+			if got := walk(kind.few, limit, nothing); !slices.Equal(got, few) {
+				t.Errorf("%s by %d: %v", kind.path, limit, got)
+			}
+		}
+		gone := map[string]bool{}
+		got := walk(kind.admin, 37, func(page int, last string) {
+			r.propose(kind.come(fmt.Sprintf("a%04d", page)))
+			r.propose(kind.come(fmt.Sprintf("z%04d", page)))
+			if strings.HasPrefix(last, "s") && page%2 == 0 {
+				r.propose(kind.goAway(last)) // the key of the cursor
+				gone[last] = true
+			}
+		})
+		seen := map[string]int{}
+		for _, name := range got {
+			seen[name]++
+		}
+		for i := range 1000 {
+			if name := fmt.Sprintf("s%04d", i); seen[name] != 1 {
+				t.Errorf("%s: %s is listed %d times, gone %t", kind.path, name, seen[name], gone[name])
+			}
+		}
+		if len(gone) < 5 || !slices.IsSorted(got) {
+			t.Errorf("%s: %d went, sorted %t", kind.path, len(gone), slices.IsSorted(got))
+		}
+	}
 }

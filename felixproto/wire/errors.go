@@ -81,6 +81,8 @@ type DecodeError struct {
 	Field string
 	// RequestID is what an answer can name, if it could be read: from the prefix of an acked publish or from a JSON message.
 	RequestID Opt[uint64]
+	// Acked says that a JSON publish asks for an answer, whether or not in a way that is understood.
+	Acked bool
 }
 
 // Error is the sentence.

@@ -65,7 +65,7 @@ func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, err
 		return nil, &UnknownTypeError{Type: string(kind), RequestID: id}
 	}
 	if m.code(c); c.fault != FaultNone {
-		return nil, &DecodeError{Fault: c.fault, Verdict: Continue, Type: m.kind(), Field: c.name, RequestID: id}
+		return nil, &DecodeError{Fault: c.fault, Verdict: Continue, Type: m.kind(), Field: c.name, RequestID: id, Acked: c.acked()}
 	}
 	return m, nil
 }

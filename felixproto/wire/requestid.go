@@ -10,3 +10,9 @@ func RequestID(payload []byte) Opt[uint64] {
 	}
 	return c.requestID()
 }
+
+// acked reports whether a publish names an ack mode other than none.
+func (c *coder) acked() bool {
+	v := c.find("ack")
+	return v != nil && (v[0] != '"' || string(unquoteBytes(v)) != ackNames[AckNone])
+}

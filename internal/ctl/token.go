@@ -19,8 +19,6 @@ import (
 const (
 	// developmentKey is where a node in the single-node profile keeps its signing key, seen from where it was started.
 	developmentKey = "data/dev/signing-key.pem"
-	// developmentKeyID begins the id under which a node publishes that key: a token under another id is refused.
-	developmentKeyID = "dev-"
 	// maxMintedAge bounds what token mint gives out: a token cannot be taken back one by one.
 	maxMintedAge = 30 * 24 * time.Hour
 )
@@ -223,5 +221,9 @@ func readSigner(path string) (*auth.Signer, error) {
 	if !ok {
 		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
 	}
-	return auth.NewSigner(developmentKeyID+auth.KeyID(private.Public().(ed25519.PublicKey)), private.Seed())
+	public, ok := private.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
+	}
+	return auth.NewSigner(auth.DevelopmentKeyID(public), private.Seed())
 }

@@ -123,7 +123,7 @@ func TestKafkaTokenLogin(t *testing.T) {
 	acme, other := withTenant(t, n, "acme", 1), withTenant(t, n, "other", 2)
 	all := []string{"ns.manage:namespace:acme/default"}
 	connect := func(tenant, password string) *kgo.Client {
-		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: tenant, Pass: password}.AsMechanism()), kgo.RetryTimeout(testTimeout/10))
+		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: tenant, Pass: password}.AsMechanism()), kgo.RetryTimeout(testTimeout))
 	}
 	writer := mintTest(t, acme, auth.Claims{Tenant: "acme"}, all...)
 	produce(t, connect("acme", writer), "orders", 3)
@@ -202,7 +202,7 @@ func TestKafkaTokenWithCertificate(t *testing.T) {
 	roots.AddCert(ca.cert)
 	ping := func(principal, actor string) error {
 		token := mintTest(t, acme, auth.Claims{Tenant: "acme", Principal: principal, Actor: actor})
-		return newClient(t, n.Addrs().Kafka, kgo.RetryTimeout(testTimeout/10), kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()),
+		return newClient(t, n.Addrs().Kafka, kgo.RetryTimeout(testTimeout), kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()),
 			kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{clientCertificate(t, ca, "p:alice")}})).Ping(t.Context())
 	}
 	if err := ping("p:alice", ""); err != nil {

@@ -56,12 +56,9 @@ type development struct {
 	minted time.Time // by the clock on the wall: a machine that slept is behind by any other
 }
 
-// developmentKeyID begins the id of every key of the profile, so that the metadata itself says which keys end with it.
-const developmentKeyID = "dev-"
-
 func developmentKey(seed []byte) cluster.NewSigningKey {
 	k := cluster.KeyFromSeed(seed)
-	k.ID = developmentKeyID + k.ID
+	k.ID = auth.DevelopmentKeyPrefix + k.ID
 	return k
 }
 
@@ -132,7 +129,7 @@ func (n *Node) publishDevelopmentKey(ctx context.Context, tenant string, key clu
 
 // isDevelopmentKey: keys of the profile were once published under the ids of all keys, and then only the file with the seed tells.
 func isDevelopmentKey(k cluster.SigningKey, seed []byte) bool {
-	return strings.HasPrefix(k.ID, developmentKeyID) || len(seed) > 0 && bytes.Equal(k.Seed, seed)
+	return strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) || len(seed) > 0 && bytes.Equal(k.Seed, seed)
 }
 
 // retireDevelopmentKeys retires every key of the profile, but for one ("": none is spared). Where such a key signs, another is drawn to sign

@@ -103,7 +103,7 @@ func TestDevelopmentTokens(t *testing.T) {
 		t.Errorf("a token of the key that was removed: %v", auth.DetailOf(err))
 	}
 	check(third, third.verifiers.broker, readToken(t, files.token()))
-	if keys := third.controller.Image().Tenant("default").Keys; len(keys) != 1 || !strings.HasPrefix(keys[0].ID, developmentKeyID) {
+	if keys := third.controller.Image().Tenant("default").Keys; len(keys) != 1 || !strings.HasPrefix(keys[0].ID, auth.DevelopmentKeyPrefix) {
 		t.Errorf("published keys %v, want the new one alone", keys)
 	}
 }
@@ -151,7 +151,7 @@ func TestRetiredDevelopmentKey(t *testing.T) {
 	check(n)
 	token = readToken(t, files.token())
 	for _, k := range n.controller.Image().Tenant("default").Keys {
-		if k.State != cluster.KeyCurrent && strings.HasPrefix(k.ID, developmentKeyID) {
+		if k.State != cluster.KeyCurrent && strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) {
 			if _, err := n.propose(t.Context(), cluster.RetireSigningKey{Tenant: "default", ID: k.ID}); err != nil {
 				t.Fatal(err)
 			}
@@ -209,7 +209,7 @@ func TestProfileEnds(t *testing.T) {
 				t.Errorf("its token for the API: %v", auth.DetailOf(err))
 			}
 			k, signs := n.controller.Image().Tenant("default").CurrentKey()
-			if !signs || strings.HasPrefix(k.ID, developmentKeyID) {
+			if !signs || strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) {
 				t.Errorf("key %v signs for the tenant", k)
 			}
 			if _, err := os.Stat(files.signingKey()); !os.IsNotExist(err) {

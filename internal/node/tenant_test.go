@@ -22,7 +22,7 @@ func TestTenantMadeAgain(t *testing.T) {
 	n := openTest(t, dir, settings...)
 	old := withTenant(t, n, "acme", 1)
 	connect := func(token string) *kgo.Client {
-		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()), kgo.RetryTimeout(testTimeout/10))
+		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()), kgo.RetryTimeout(testTimeout))
 	}
 	rights := "tenant.manage:tenant:acme"
 	token := mintTest(t, old, auth.Claims{Tenant: "acme"}, rights)

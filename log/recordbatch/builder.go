@@ -35,9 +35,11 @@ type BuilderOptions struct {
 	LogAppendTime bool
 	// AppendTime is in milliseconds.
 	AppendTime int64
+	// Unsummed leaves the checksum out: whoever stamps the batch afterwards makes it anyway (Recrc).
+	Unsummed bool
 }
 
-// Builder makes one batch. The zero value is not usable: see NewBuilder.
+// Builder makes one batch. The zero value is not usable: see NewBuilder and Reset.
 type Builder struct {
 	o       BuilderOptions
 	dst     []byte
@@ -49,7 +51,14 @@ type Builder struct {
 
 // NewBuilder returns a builder that appends its batch to dst.
 func NewBuilder(dst []byte, o BuilderOptions) *Builder {
-	b := &Builder{o: o, dst: dst, start: len(dst)}
+	b := new(Builder)
+	b.Reset(dst, o)
+	return b
+}
+
+// Reset makes b, new or used up, a builder that appends its batch to dst.
+func (b *Builder) Reset(dst []byte, o BuilderOptions) {
+	*b = Builder{o: o, dst: dst, start: len(dst)}
 	b.header = Header{
 		BaseOffset: o.BaseOffset, LeaderEpoch: o.LeaderEpoch, Magic: Magic, Attributes: int16(o.Codec),
 		LastOffsetDelta: -1, BaseTimestamp: NoTimestamp, MaxTimestamp: NoTimestamp,
@@ -75,7 +84,6 @@ func NewBuilder(dst []byte, o BuilderOptions) *Builder {
 	case o.Codec != CodecNone:
 		b.scratch = getScratch()
 	}
-	return b
 }
 
 // Count is the number of records so far.
@@ -136,12 +144,25 @@ func (b *Builder) Build() ([]byte, error) {
 		b.err = errEmpty
 	}
 	if b.err == nil {
-		b.err = seal(b.dst[b.start:], &b.header)
+		b.err = b.seal()
 	}
 	if b.err != nil {
 		return b.dst[:b.start], b.err
 	}
 	return b.dst, nil
+}
+
+func (b *Builder) seal() error {
+	batch := b.dst[b.start:]
+	if !b.o.Unsummed {
+		return seal(batch, &b.header)
+	}
+	if len(batch) > math.MaxInt32-LengthEnd {
+		return ErrTooLarge
+	}
+	b.header.Length = int32(len(batch) - LengthEnd)
+	AppendHeader(batch[:0], b.header)
+	return nil
 }
 
 // seal fills in the length and checksum of h and writes it over the head of batch.

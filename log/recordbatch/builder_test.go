@@ -1,6 +1,7 @@
 package recordbatch
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -115,5 +116,30 @@ func TestBuilderSize(t *testing.T) {
 		if b.Size() != HeaderSize+8 || b.Count() != 1 {
 			t.Errorf("one record: size %d, count %d", b.Size(), b.Count())
 		}
+	}
+}
+
+func TestBuilderThatLeavesTheChecksumOutAndIsUsedAgain(t *testing.T) {
+	record := func(b *Builder) []byte {
+		b.Append(7, []byte("k"), []byte("value"))
+		b.Append(9, nil, nil)
+		got, err := b.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := record(NewBuilder(nil, BuilderOptions{LeaderEpoch: 3}))
+	var b Builder
+	b.Reset(nil, BuilderOptions{Codec: CodecLZ4})
+	record(&b)
+	b.Reset(nil, BuilderOptions{LeaderEpoch: 3, Unsummed: true})
+	got := record(&b)
+	if _, err := Validate(got, ValidateOptions{}); err == nil {
+		t.Error("a batch without a checksum is valid")
+	}
+	Recrc(got)
+	if !bytes.Equal(got, want) {
+		t.Errorf("got %x, want %x", got, want)
 	}
 }
