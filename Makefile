@@ -111,18 +111,18 @@ fuzz: ## Run every fuzz target in turn for FUZZTIME each: make fuzz FUZZTIME=10m
 	@GO='$(GO)' internal/tools/fuzz.sh '$(FUZZTIME)'
 
 .PHONY: compat
-compat: build ## Install the other clients, then run raw requests, clients, Streams, Connect and the native client: make compat PEER=felix|kafka|host:port.
+compat: build ## Install the other clients, then run raw requests, clients, Streams, Connect and the native clients: make compat PEER=felix|kafka|host:port.
 	compat/install.sh
 	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -run '$(RUN)' ./raw/... ./clients/...
-	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -p 1 -run '$(RUN)' ./streams/... ./connect/... ./native/...
+	cd compat && PEER='$(PEER)' $(GO) test -count=1 -timeout 30m -p 1 -run '$(RUN)' ./streams/... ./connect/... ./native/... ./client/...
 
 .PHONY: bench
 bench: build ## Compare with Apache Kafka on this machine; writes docs/benchmarks.md: make bench ARGS='-rows P1,P4'.
 	cd compat/bench && $(GO) run . $(ARGS)
 
 .PHONY: campaign
-campaign: build ## A campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|native|fuzz N=200 SEED=1; soak, native, fuzz: N minutes.
-	$(if $(filter hostile native fuzz,$(KIND)),,compat/install.sh)
+campaign: build ## A campaign: make campaign KIND=kill|disk|hostile|groups|soak|streams|connect|native|client|fuzz N=200 SEED=1; soak, native, fuzz: N minutes.
+	$(if $(filter hostile native client fuzz,$(KIND)),,compat/install.sh)
 	cd compat && $(GO) run ./campaign -kind '$(KIND)' -n '$(N)' -seed '$(SEED)' $(ARGS)
 
 .PHONY: cover

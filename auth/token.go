@@ -43,6 +43,8 @@ const (
 type Key struct {
 	ID     string // kid: a hint for the order of trying, never a filter
 	Public ed25519.PublicKey
+	// Incarnation is that of the tenant as it has the key: an id that a deleted tenant had may be another one's now.
+	Incarnation uint64
 }
 
 // KeyID is the id under which a key is published when nobody chooses another: the head of the digest of its public half.
@@ -50,6 +52,12 @@ func KeyID(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
+
+// DevelopmentKeyPrefix begins the ids of keys of the development profile, so that the metadata itself says which keys end with it.
+const DevelopmentKeyPrefix = "dev-"
+
+// DevelopmentKeyID is the id under which a node in the development profile publishes its key.
+func DevelopmentKeyID(public ed25519.PublicKey) string { return DevelopmentKeyPrefix + KeyID(public) }
 
 // Signer signs tokens with one key of a tenant. It prints as its id.
 type Signer struct {

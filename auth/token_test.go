@@ -406,3 +406,24 @@ func BenchmarkVerifyRemembered(b *testing.B) {
 		}
 	}
 }
+
+// TestIncarnation: an identity has the incarnation of the tenant whose key verified it, and what is remembered of a token is not taken for
+// the next tenant of the name, even if that has the same key.
+func TestIncarnation(t *testing.T) {
+	signer := newSigner(t, "k1", 1)
+	key := signer.Key()
+	key.Incarnation = 5
+	keys := &fixedKeys{keys: map[string][]Key{"t1": {key}}}
+	now := start
+	v := newVerifier(t, AudienceBroker, keys, &now)
+	token := mint(t, goodClaims(t), signer)
+	for _, incarnation := range []uint64{5, 9, 9} {
+		keys.keys["t1"][0].Incarnation = incarnation
+		for range 2 { // verified, and remembered
+			id, err := v.Verify(t.Context(), "t1", token)
+			if err != nil || id.Incarnation != incarnation {
+				t.Errorf("got %+v, %v, want incarnation %d", id, err, incarnation)
+			}
+		}
+	}
+}

@@ -19,13 +19,14 @@ type KeySource interface {
 
 // Identity is what a token proves. It is immutable, shared, and prints without the token.
 type Identity struct {
-	Tenant    string
-	Principal string // sub
-	Actor     string // act.sub, who acts for the principal; empty for nobody
-	Audience  string
-	Grants    *Grants
-	Issued    time.Time
-	Expires   time.Time // whoever opened something in time may go on after it
+	Tenant      string
+	Incarnation uint64 // of the tenant whose key verified the token: what was opened with it ends with that tenant
+	Principal   string // sub
+	Actor       string // act.sub, who acts for the principal; empty for nobody
+	Audience    string
+	Grants      *Grants
+	Issued      time.Time
+	Expires     time.Time // whoever opened something in time may go on after it
 	// Token is the token itself, for requests that are forwarded with it. A secret: never in a log, an answer or a file.
 	Token string `json:"-"`
 }
@@ -100,7 +101,8 @@ func NewVerifier(opts VerifierOptions) (*Verifier, error) {
 // Every error is a *RefusedError of kind errcode.AuthenticationFailed, whose sentence is the same whatever was wrong; ReasonOf and
 // DetailOf are for the log.
 //
-// A token that was verified is remembered until it expires and while the key that verified it is among its tenant's.
+// A token that was verified is remembered until it expires and while the key that verified it is among its tenant's, and the tenant the
+// same.
 func (v *Verifier) Verify(ctx context.Context, tenant, token string) (*Identity, error) {
 	if len(token) > MaxTokenBytes || len(tenant) > maxName {
 		_, bad := parseToken(token)
@@ -115,7 +117,7 @@ func (v *Verifier) Verify(ctx context.Context, tenant, token string) (*Identity,
 		if bad != nil {
 			return nil, bad
 		}
-		if slices.ContainsFunc(keys, func(k Key) bool { return e.key.Equal(k.Public) }) {
+		if slices.ContainsFunc(keys, func(k Key) bool { return k.Incarnation == e.identity.Incarnation && e.key.Equal(k.Public) }) {
 			return e.identity, v.notRevoked(e.identity)
 		}
 		v.cache.drop(id)
@@ -136,6 +138,7 @@ func (v *Verifier) Verify(ctx context.Context, tenant, token string) (*Identity,
 	if bad != nil {
 		return nil, bad
 	}
+	identity.Incarnation = key.Incarnation
 	if err := v.notRevoked(identity); err != nil {
 		return nil, err
 	}

@@ -12,16 +12,11 @@ import (
 )
 
 const (
-	// fairnessQuantum is what a tenant may have written in its turn, in bytes, when several have publishes queued.
-	fairnessQuantum = 64 << 10
 	// callerSteps is how many queued publishes a caller of Publish writes for others before a goroutine takes over: the connection that
 	// it reads must not stand still for those of others.
 	callerSteps = 8
 	// fullRetry is what a publisher is told to wait when there is no room.
 	fullRetry = 100 * time.Millisecond
-	// roomTries bounds how many tenants, and lanes of each, are looked at for a waiting publish that fits when one has been written. Those
-	// that are not looked at come first the next time.
-	roomTries = 4
 )
 
 // admission decides which publishes are written, when and by whom (streams rules, section 5; native.md 3).
@@ -60,12 +55,6 @@ type admission struct {
 	idle    *sync.Cond                // of mu: nobody writes
 }
 
-// work is what may be written of one kind, and how many write it. Guarded by admission.mu.
-type work struct {
-	running int      // at most admission.workers
-	ready   turnList // tenants with a lane whose head may be written, in the order of their turns
-}
-
 // publishTenant is a tenant's part in the queue. Guarded by admission.mu.
 type publishTenant struct {
 	queued       int
@@ -74,30 +63,6 @@ type publishTenant struct {
 	disk, memory tenantTurns
 
 	stalledLink tenantLink
-}
-
-// tenantTurns are a tenant's turns at one kind of work. Guarded by admission.mu.
-type tenantTurns struct {
-	pending int      // publications that are queued and that nobody writes yet
-	deficit int64    // bytes that may be written in its turn
-	turn    bool     // the deficit has been raised for the turn that it is in
-	lanes   laneList // whose head may be written
-
-	readyLink turnLink
-}
-
-// publishLane is the way into one shard: its queue, and who waits to get into that. Guarded by admission.mu.
-type publishLane struct {
-	shard       *Shard
-	tenant      *publishTenant
-	turns       *tenantTurns // of tenant
-	work        *work
-	busy        bool // somebody writes to the shard
-	uncommitted int  // written, and waiting for their commit
-	queue       publicationList
-	waiting     publicationList
-
-	readyLink, waitingLink laneLink
 }
 
 func newAdmission(o *Options, m *metrics) *admission {
@@ -173,31 +138,6 @@ func (a *admission) publish(p *Publication) {
 	}
 }
 
-// beginLocked takes the lane and a worker's place for the caller, if it may write to the shard at once.
-func (a *admission) beginLocked(lane *publishLane) bool {
-	if lane.waiting.first != nil || lane.work.running >= a.workers || !a.idleLocked(lane) {
-		return false
-	}
-	lane.busy = true
-	lane.work.running++
-	return true
-}
-
-// waitForRoomLocked puts a publication for which there is no room behind those that wait for it already.
-func (a *admission) waitForRoomLocked(lane *publishLane, p *Publication) {
-	p.Shard.tenant.full.delayed.Inc()
-	a.waitLocked(lane, p)
-	if p.mode == OnCommit {
-		began := p.Arrived
-		if began.IsZero() {
-			began = a.now()
-		}
-		deadline := began.Add(a.roomWait)
-		a.room.add(p, deadline)
-		a.wakeLocked(deadline)
-	}
-}
-
 // produced is a Kafka client's batch on its way into a shard.
 type produced struct {
 	p    Publication
@@ -240,25 +180,6 @@ func (a *admission) append(s *Shard, in log.AppendInput) (log.AppendResult, erro
 	return res, err
 }
 
-// draw takes a publication from its tenant's quota. It returns for how long the tenant is over it, and then takes nothing.
-func (a *admission) draw(p *Publication) time.Duration {
-	s := p.Shard
-	if s.budget == nil || p.charged {
-		return 0
-	}
-	over := s.budget.take(p.Bytes, p.Records)
-	p.charged = over == 0
-	return over
-}
-
-// refund gives back what draw took, for a publish that is refused.
-func (s *Shard) refund(p *Publication) {
-	if p.charged {
-		s.budget.giveBack(p.Bytes, p.Records)
-		p.charged = false
-	}
-}
-
 // refuse ends a publication of which nothing was queued, or sheds it.
 func (a *admission) refuse(p *Publication, err *OverloadError) {
 	c := &p.Shard.tenant.full
@@ -287,259 +208,6 @@ func (a *admission) accept(lane *publishLane, p *Publication) {
 	a.mu.Unlock()
 	p.Batch = nil
 	p.Done(p, PublishResult{Offset: ids.NoOffset})
-}
-
-// idleLocked tells whether the next publish to a lane may be written at once.
-func (a *admission) idleLocked(lane *publishLane) bool {
-	return !lane.busy && lane.queue.first == nil && lane.uncommitted < a.pipelined
-}
-
-// fitsLocked tells whether there is room for one more publication. A tenant has its depth and its bytes whatever the others do; what it
-// has beyond that is borrowed, and the last depth is not lent. One that has nothing queued may always queue one.
-func (a *admission) fitsLocked(t *publishTenant, cost int64) bool {
-	if t.queued >= a.depth && a.queued >= a.total-a.depth {
-		return false
-	}
-	return t.bytes == 0 || t.bytes+cost <= a.tenantBytes || a.bytes+cost <= a.totalBytes
-}
-
-func (a *admission) enqueueLocked(lane *publishLane, p *Publication) {
-	t := lane.tenant
-	a.queued++
-	a.bytes += p.cost
-	t.queued++
-	t.bytes += p.cost
-	lane.turns.pending++
-	lane.queue.push(p)
-	a.readyLocked(lane)
-}
-
-// readyLocked has the lane's head written when its tenant's turn comes, if it may be.
-func (a *admission) readyLocked(lane *publishLane) {
-	if lane.busy || lane.queue.first == nil || lane.uncommitted >= a.pipelined || lane.readyLink.in {
-		return
-	}
-	t := lane.turns
-	t.lanes.push(lane)
-	if t.readyLink.in {
-		return
-	}
-	if t.turn {
-		lane.work.ready.pushFront(t) // its lanes were only busy: its turn goes on
-	} else {
-		lane.work.ready.push(t)
-	}
-}
-
-// pickLocked takes the next publication to write, nil if there is none that may be. Its lane is busy from then on.
-func (w *work) pickLocked() *Publication {
-	for passed := 0; ; passed++ {
-		t := w.ready.first
-		if t == nil {
-			return nil
-		}
-		lane := t.lanes.first
-		p := lane.queue.first
-		if !t.turn {
-			t.turn = true
-			t.deficit += fairnessQuantum
-		}
-		if t.deficit < p.cost {
-			t.turn = false
-			w.ready.remove(t)
-			w.ready.push(t)
-			if passed > 0 && passed%w.ready.count == 0 {
-				w.skipTurnsLocked()
-			}
-			continue
-		}
-		t.deficit -= p.cost
-		t.lanes.remove(lane)
-		lane.queue.remove(p)
-		lane.busy = true
-		if t.pending--; t.pending == 0 {
-			t.deficit, t.turn = 0, false
-		}
-		if t.lanes.first == nil {
-			w.ready.remove(t)
-		}
-		return p
-	}
-}
-
-// skipTurnsLocked gives every ready tenant as many turns at once as it takes for the first of them to have a publication written, less
-// the one that it is about to get: a round of turns in which nothing can happen costs nothing.
-func (w *work) skipTurnsLocked() {
-	turns := int64(1 << 62)
-	for t := w.ready.first; t != nil; t = t.readyLink.next {
-		short := t.lanes.first.queue.first.cost - t.deficit
-		turns = min(turns, (short+fairnessQuantum-1)/fairnessQuantum)
-	}
-	for t := w.ready.first; t != nil && turns > 1; t = t.readyLink.next {
-		t.deficit += (turns - 1) * fairnessQuantum
-	}
-}
-
-// carryOn ends the write that the caller made to a lane, and makes the next ones: steps of them at most, then a goroutine goes on. cost
-// is what the written publication took of the queue, 0 if it was never in it.
-func (a *admission) carryOn(lane *publishLane, cost int64, steps int) {
-	for {
-		a.mu.Lock()
-		lane.busy = false
-		a.readyLocked(lane)
-		if cost > 0 {
-			a.releaseLocked(lane.tenant, cost)
-		}
-		w := lane.work // what is written next is of the same kind
-		p := w.pickLocked()
-		if p == nil {
-			if w.running--; w.running == 0 && a.closed {
-				a.idle.Broadcast()
-			}
-			a.mu.Unlock()
-			return
-		}
-		a.kickLocked() // of those who waited for room several may have been let in
-		if steps == 0 {
-			a.wg.Go(func() { a.write(p) })
-			a.mu.Unlock()
-			return
-		}
-		a.mu.Unlock()
-		steps--
-		lane, cost = &p.Shard.lane, p.cost
-		a.step(p)
-	}
-}
-
-// write writes a publication that was picked, and then what comes.
-func (a *admission) write(p *Publication) {
-	lane, cost := &p.Shard.lane, p.cost
-	a.step(p)
-	a.carryOn(lane, cost, -1)
-}
-
-// releaseLocked gives back the room of a publication that was written, and lets in who waited for it.
-func (a *admission) releaseLocked(t *publishTenant, cost int64) {
-	a.queued--
-	a.bytes -= cost
-	t.queued--
-	t.bytes -= cost
-	if a.stalled.first == nil {
-		return
-	}
-	a.letInLocked(t, roomTries)
-	for range min(roomTries, a.stalled.count) {
-		other := a.stalled.first
-		a.stalled.remove(other)
-		a.stalled.push(other)
-		a.letInLocked(other, roomTries)
-	}
-}
-
-// letInLocked queues waiting publications of a tenant as far as there is room and quota, from each lane in order, until tries lanes had
-// none that could be.
-func (a *admission) letInLocked(t *publishTenant, tries int) {
-	for tries = min(tries, t.waiting.count); tries > 0 && t.waiting.first != nil; tries-- {
-		lane := t.waiting.first
-		t.waiting.remove(lane)
-		t.waiting.push(lane)
-		for p := lane.waiting.first; p != nil; p = lane.waiting.first {
-			if over := a.draw(p); over > 0 {
-				a.wakeLocked(a.now().Add(over))
-				break
-			}
-			if !a.fitsLocked(t, p.cost) {
-				break
-			}
-			a.leaveLocked(p)
-			a.enqueueLocked(lane, p)
-		}
-	}
-}
-
-// waitLocked puts a publication at the end of its lane's waiting list.
-func (a *admission) waitLocked(lane *publishLane, p *Publication) {
-	t := lane.tenant
-	lane.waiting.push(p)
-	if !lane.waitingLink.in {
-		t.waiting.push(lane)
-	}
-	if !t.stalledLink.in {
-		a.stalled.push(t)
-	}
-}
-
-// leaveLocked takes a publication out of its lane's waiting list.
-func (a *admission) leaveLocked(p *Publication) {
-	lane := &p.Shard.lane
-	t := lane.tenant
-	lane.waiting.remove(p)
-	a.room.remove(p)
-	if lane.waiting.first == nil {
-		t.waiting.remove(lane)
-	}
-	if t.waiting.first == nil {
-		a.stalled.remove(t)
-	}
-}
-
-// kickLocked starts goroutines for what may be written and nobody writes, while a place is free: lanes that could not go on when the place
-// became free, or in which there was nothing. So there is never both, and a caller that finds a place free overtakes nobody.
-func (a *admission) kickLocked() {
-	for _, w := range [...]*work{&a.disk, &a.memory} {
-		for w.running < a.workers {
-			p := w.pickLocked()
-			if p == nil {
-				break
-			}
-			w.running++
-			a.wg.Go(func() { a.write(p) })
-		}
-	}
-}
-
-// wakeLocked has the timer run at t at the latest.
-func (a *admission) wakeLocked(t time.Time) {
-	if a.closed || !a.wake.IsZero() && !a.wake.After(t) {
-		return
-	}
-	a.wake = t
-	d := max(t.Sub(a.now()), time.Millisecond)
-	if a.timer == nil {
-		a.timer = time.AfterFunc(d, a.tick)
-	} else {
-		a.timer.Reset(d)
-	}
-}
-
-// tick refuses who has waited for too long, and lets in who may be queued.
-func (a *admission) tick() {
-	a.mu.Lock()
-	a.wake = time.Time{}
-	now := a.now()
-	var due publicationList
-	for p := a.room.first; p != nil && !p.deadline.After(now); p = a.room.first {
-		a.leaveLocked(p)
-		due.push(p)
-	}
-	for range a.stalled.count {
-		if t := a.stalled.first; t != nil {
-			a.stalled.remove(t)
-			a.stalled.push(t)
-			a.letInLocked(t, t.waiting.count)
-		}
-	}
-	if p := a.room.first; p != nil {
-		a.wakeLocked(p.deadline)
-	}
-	a.kickLocked()
-	a.mu.Unlock()
-	for p := due.first; p != nil; p = due.first {
-		due.remove(p)
-		p.Shard.refund(p)
-		a.refuse(p, &OverloadError{Reason: errcode.PublishQueueFull, RetryAfter: fullRetry})
-	}
 }
 
 // await has a written publication answered when it is committed, or when that is given up. Its lane may go on meanwhile, until too much
@@ -635,25 +303,5 @@ func refuseAll(l *publicationList) {
 		l.remove(p)
 		p.Shard.refund(p)
 		p.finish(ErrDraining)
-	}
-}
-
-// dropLocked moves what a lane has queued to left.
-func (a *admission) dropLocked(lane *publishLane, left *publicationList) {
-	t, turns := lane.tenant, lane.turns
-	for p := lane.queue.first; p != nil; p = lane.queue.first {
-		lane.queue.remove(p)
-		left.push(p)
-		a.queued--
-		a.bytes -= p.cost
-		t.queued--
-		t.bytes -= p.cost
-		turns.pending--
-	}
-	if lane.readyLink.in {
-		turns.lanes.remove(lane)
-		if turns.lanes.first == nil {
-			lane.work.ready.remove(turns)
-		}
 	}
 }

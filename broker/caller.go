@@ -33,6 +33,9 @@ type Rights interface {
 type Caller struct {
 	Tenant    string // whose namespaces and streams the caller sees
 	Principal string // who it is, for logs; never a secret
+	// Incarnation is the tenant's, as of the login: see cluster.Tenant. Who logged in to a tenant that was deleted since is no caller of the
+	// one that has its name now.
+	Incarnation uint64
 	// Rights inside the tenant; nil means all of them, as the anonymous tenant of a single node has.
 	Rights Rights
 }

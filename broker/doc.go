@@ -10,7 +10,8 @@
 //	append.go       Shard.Append: what happens to a batch before the replica takes it
 //	internal.go     what coordinators do with internal shards: append, scan
 //	publish.go      Publish: native publishes, and the way of a key to its shard
-//	admission.go    which of them, and of Kafka's batches, are written, when and by whom; lists.go, deadlines.go: what it is made of
+//	admission.go    which of them, and of Kafka's batches, are written, when and by whom; lanes.go: turns; room.go: budgets, and who waits
+//	                for them; lists.go, deadlines.go: what all that is made of
 //	quota.go        publish budgets of tenants
 //	admin.go        creating, deleting and configuring topics; producer ids
 //	caller.go       who asks, and what they may do

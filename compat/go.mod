@@ -13,9 +13,12 @@ require (
 )
 
 require (
-	golang.org/x/crypto v0.54.0 // indirect
-	golang.org/x/net v0.56.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
+	github.com/felixlog/felix v0.0.0
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
 )
 
 replace github.com/felixlog/felix/compat/clients/agent => ./clients/agent
+
+replace github.com/felixlog/felix => ../

@@ -34,6 +34,15 @@ const (
 	kindPutSigningKey       = 17
 	kindActivateSigningKey  = 18
 	kindRetireSigningKey    = 19
+	kindInitializeTenant    = 20
+	kindCreateResources     = 40
+	kindUpdateCache         = 41
+	kindDeleteCache         = 42
+	kindPutPolicy           = 43
+	kindDeletePolicy        = 44
+	kindPutGrouping         = 45
+	kindDeleteGrouping      = 46
+	kindPausePlacement      = 47
 )
 
 var errNoEncoding = errors.New("controller: command without an encoding")
@@ -122,7 +131,7 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 			w.quotaChange(&c.Changes[i])
 		}
 	default:
-		if !w.streamCommand(cmd) {
+		if !w.streamCommand(cmd) && !w.resourceCommand(cmd) {
 			return nil, fmt.Errorf("%w: %T", errNoEncoding, cmd)
 		}
 	}
@@ -182,6 +191,9 @@ func DecodeCommand(b []byte) (cluster.Command, error) {
 		cmd = c
 	default:
 		if cmd = r.streamCommand(kind); cmd == nil {
+			cmd = r.resourceCommand(kind)
+		}
+		if cmd == nil {
 			return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
 		}
 	}

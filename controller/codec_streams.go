@@ -21,6 +21,9 @@ func (w *writer) streamCommand(cmd cluster.Command) bool {
 	case cluster.DeleteTenant:
 		w.byte(kindDeleteTenant)
 		w.text(c.Name)
+	case cluster.InitializeTenant:
+		w.byte(kindInitializeTenant)
+		w.initializeTenant(&c)
 	case cluster.PutSigningKey:
 		w.byte(kindPutSigningKey)
 		w.text(c.Tenant)
@@ -67,6 +70,8 @@ func (r *reader) streamCommand(kind byte) cluster.Command {
 		return cluster.DeleteNamespace{Tenant: r.text(), Name: r.text()}
 	case kindDeleteTenant:
 		return cluster.DeleteTenant{Name: r.text()}
+	case kindInitializeTenant:
+		return r.initializeTenant()
 	case kindPutSigningKey:
 		return cluster.PutSigningKey{Tenant: r.text(), Key: r.newKey()}
 	case kindActivateSigningKey:

@@ -136,6 +136,35 @@ func TestSnapshotOfVersionTwo(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfVersionThree opens a snapshot that was written before tenants had incarnations, and goes on from it: a tenant that is made
+// again is another one. Its bytes are never to be changed.
+func TestSnapshotOfVersionThree(t *testing.T) {
+	old, err := os.ReadFile("testdata/snapshot-v3.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := DecodeSnapshot(old, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.TenantsDeleted() != 0 || !m.HasTenant("t", 0) || len(m.Tenant("t").Keys) != 2 || m.Topic("t", "n", "full") == nil {
+		t.Fatalf("tenants deleted %d, tenant %+v, %d topics", m.TenantsDeleted(), m.Tenant("t"), m.TopicCount())
+	}
+	s := newState(m)
+	for _, cmd := range []cluster.Command{cluster.DeleteTenant{Name: "t"}, cluster.CreateTenant{Name: "t"}} {
+		if res := s.next(cmd); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+	}
+	again, err := DecodeSnapshot(EncodeSnapshot(s.image), nil)
+	if err != nil || !bytes.Equal(EncodeSnapshot(again), EncodeSnapshot(s.image)) {
+		t.Fatalf("it is not kept as it was: %v", err)
+	}
+	if want := s.image.TenantsDeleted(); want == 0 || again.TenantsDeleted() != want || again.HasTenant("t", 0) || !again.HasTenant("t", want) || !again.HasTenant("default", 0) {
+		t.Errorf("tenants deleted %d, tenant %+v", again.TenantsDeleted(), again.Tenant("t"))
+	}
+}
+
 // TestCommandsOfBefore reads commands as they were written before there were native streams. The bytes are never to be changed.
 func TestCommandsOfBefore(t *testing.T) {
 	old, err := os.ReadFile("testdata/commands-v1.bin")

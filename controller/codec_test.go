@@ -46,7 +46,7 @@ func samples() []cluster.Command {
 				Rates:  []cluster.RateChange{{Rate: cluster.ProducerByteRate}},
 			},
 		}},
-	}, streamSamples()...)
+	}, append(streamSamples(), resourceSamples()...)...)
 }
 
 func TestCommandRoundTrip(t *testing.T) {
@@ -93,6 +93,9 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 		{1, kindCreateTenantWithKey, 0, 0, 1, 't', 0},
 		{1, kindDisplayedNamespace, 0, 1, 't', 1, 'n'},
 		{1, kindCreateStreams, 200, 1},
+		{1, kindCreateResources, 0, 200, 1},
+		{1, kindUpdateCache, 1, 't', 1, 'n', 1, 'c', 2, 0},
+		{1, kindPausePlacement, 2},
 	} {
 		if cmd, err := DecodeCommand((&writer{b: b}).seal()); err == nil {
 			t.Errorf("% x decodes to %+v", b, cmd)
@@ -105,8 +108,8 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 func TestSameCommandsSameSnapshot(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	one, two := newState(cluster.NewImage(nil)), newState(cluster.NewImage(nil))
-	streams, keys := 0, 0
-	for i := range 900 {
+	streams, keys, caches, rules := 0, 0, 0, 0
+	for i := range 1200 {
 		b, err := EncodeCommand(randomCommand(rng, i))
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +123,7 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 		}
 		haveStreams, haveKeys := countNative(one.image)
 		streams, keys = max(streams, haveStreams), max(keys, haveKeys)
+		caches, rules = max(caches, one.image.CacheCount()), max(rules, min(one.image.PolicyCount(), one.image.GroupingCount()))
 		a := EncodeSnapshot(one.image)
 		if i%20 == 0 {
 			m, err := DecodeSnapshot(a, nil)
@@ -134,6 +138,9 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 	}
 	if streams < 2 || keys < 3 {
 		t.Errorf("at most %d streams with a region, %d keys at a time: the sequence shows little", streams, keys)
+	}
+	if caches < 5 || rules < 5 {
+		t.Errorf("at most %d caches, %d policies and groupings at a time: the sequence shows little", caches, rules)
 	}
 	if one.image.TopicCount() < 5 || len(one.image.Deleted()) < 5 || one.image.QuotaCount() < 3 {
 		t.Errorf("%d topics, %d deletions, %d quotas: the sequence shows little", one.image.TopicCount(), len(one.image.Deleted()), one.image.QuotaCount())
@@ -150,9 +157,11 @@ func randomCommand(rng *rand.Rand, i int) cluster.Command {
 	case i < 4 || rng.IntN(30) == 0:
 		return cluster.RegisterNode{ID: ids.NodeID(fmt.Sprint("node", rng.IntN(4))), KafkaHost: "h", KafkaPort: 1, Clean: rng.IntN(2) == 0}
 	}
-	switch rng.IntN(8) {
+	switch rng.IntN(11) {
 	case 6, 7:
 		return randomStreamCommand(rng, i)
+	case 8, 9, 10:
+		return randomResourceCommand(rng, i)
 	case 4:
 		name := func() cluster.QuotaName {
 			n := cluster.QuotaName{Kind: cluster.QuotaNameKind(rng.IntN(3))}
@@ -259,7 +268,7 @@ func FuzzSnapshot(f *testing.F) {
 		b := EncodeSnapshot(s.image)
 		f.Add(b[:len(b)-4])
 	}
-	for _, name := range []string{"snapshot-v1.bin", "snapshot-v2.bin"} {
+	for _, name := range []string{"snapshot-v1.bin", "snapshot-v2.bin", "snapshot-v3.bin", "snapshot-v3-streams.bin"} {
 		if old, err := os.ReadFile("testdata/" + name); err == nil {
 			f.Add(old[:len(old)-4])
 		}

@@ -9,6 +9,8 @@
 //	topics.go      applying commands about topics
 //	streams.go     applying commands about native streams, and deletions of what holds streams
 //	keys.go        applying commands about signing keys
+//	caches.go      applying commands about caches, and streams and caches together
+//	rules.go       applying commands about policies and groupings
 //	placement.go   which brokers hold a new partition
 //
 // # Invariants
@@ -31,6 +33,8 @@
 //   - A command's answer is not part of its encoding: it is recomputed by each member that applies it, and only the proposer reads it.
 //   - ValidateOnly commands never reach the store: they are applied to a copy of the newest image, which is thrown away.
 //   - Default values of topic configurations belong to a node, not to the state: see cluster.ParseTopicConfig.
+//   - A tenant's incarnation is the version of the last deletion of any tenant before it was made, so a cluster that never deleted one has
+//     the incarnation 0 everywhere, which is what was stored before there were incarnations.
 //   - When Propose fails with ErrUnknownOutcome the command may still take effect later.
 //
 // Sources: design sections 8 and 10 (decisions 4, 6, 8, 9, 17, 22), cluster rules 8.1, 8.2, 8.4.

@@ -37,6 +37,9 @@ func setClientQuota(b *cluster.Builder, c *cluster.QuotaChange) error {
 	if old == nil && next.Producer|next.Consumer != 0 && len(have.List()) >= cluster.MaxClientQuotas {
 		return errcode.Newf(errcode.PolicyViolation, "the tenant has %d client quotas, which is as many as are kept", cluster.MaxClientQuotas)
 	}
+	if old == nil && next.Producer|next.Consumer != 0 && m.QuotaCount() >= cluster.MaxQuotas {
+		return errcode.Newf(errcode.PolicyViolation, "the cluster has %d client quotas, which is as many as are kept", cluster.MaxQuotas)
+	}
 	b.PutQuota(next)
 	return nil
 }

@@ -11,15 +11,18 @@ import (
 // snapshotMagic and snapshotVersion begin every snapshot (FORMAT.md).
 const (
 	snapshotMagic   = "FLXMETA\n"
-	snapshotVersion = 3
-	// Versions that are still read: before client quotas; before signing keys and what a native stream has.
-	noQuotasVersion = 1
-	noKeysVersion   = 2
+	snapshotVersion = 4
+	// Versions that are still read: before client quotas; before signing keys and what a native stream has; before incarnations of
+	// tenants, caches and access rules.
+	noQuotasVersion       = 1
+	noKeysVersion         = 2
+	noIncarnationsVersion = 3
+	noCachesVersion       = 3
 )
 
-// maxSnapshotBytes bounds what Restore reads into memory. It is far above what is ever written: a bound on metadata itself would belong
-// where commands are applied, since a snapshot that cannot be read back is worse than a large one.
-const maxSnapshotBytes = 8 << 30
+// maxSnapshotBytes bounds what Restore reads into memory. It is above what the limits of the state machine let a snapshot grow to, since
+// one that cannot be read back is worse than a large one; a test adds them up.
+const maxSnapshotBytes = 2 << 30
 
 // EncodeSnapshot returns the whole of an image as bytes. Equal metadata gives equal bytes.
 func EncodeSnapshot(m *cluster.Image) []byte {
@@ -30,6 +33,7 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	w.text(m.ClusterID())
 	w.int(int64(m.NextBroker()))
 	w.int(m.NextProducerID())
+	w.uint(m.TenantsDeleted())
 	w.count(len(m.Nodes()))
 	for _, n := range m.Nodes() {
 		w.node(n)
@@ -38,6 +42,8 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	for _, t := range m.Tenants() {
 		w.text(t.Name)
 		w.text(t.DisplayName)
+		w.uint(t.Incarnation)
+		w.bool(t.Bootstrapped)
 		list := m.Namespaces(t.Name)
 		w.count(len(list))
 		for _, n := range list {
@@ -65,6 +71,9 @@ func EncodeSnapshot(m *cluster.Image) []byte {
 	for _, t := range topics {
 		w.topic(t, sets)
 	}
+	w.caches(m)
+	w.rules(m)
+	w.bool(m.PlacementPaused())
 	return w.seal()
 }
 
@@ -87,6 +96,9 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	build.SetClusterID(r.text())
 	build.SetNextBroker(ids.BrokerID(r.int32()))
 	build.SetNextProducerID(r.int())
+	if format > noIncarnationsVersion {
+		build.SetTenantsDeleted(r.uint())
+	}
 	for range r.count(6) {
 		build.PutNode(r.node())
 	}
@@ -104,12 +116,24 @@ func DecodeSnapshot(b []byte, defaults *cluster.TopicConfig) (*cluster.Image, er
 	if err := r.topics(build, format); err != nil {
 		return nil, err
 	}
+	if format > noCachesVersion {
+		r.caches(build)
+		r.rules(build)
+		build.SetPlacementPaused(r.bool())
+	}
 	return build.Build(version), r.end()
 }
 
-// tenant reads a tenant with its namespaces and keys. Versions up to noKeysVersion have neither keys nor names to display namespaces by.
+// tenant reads a tenant with its namespaces and keys. Versions up to noKeysVersion have neither keys nor names to display namespaces by;
+// in those up to noIncarnationsVersion every tenant is the first of its name, as far as that is known.
 func (r *reader) tenant(build *cluster.Builder, format byte) {
 	t := cluster.Tenant{Name: r.text(), DisplayName: r.text()}
+	if format > noIncarnationsVersion {
+		if t.Incarnation = r.uint(); t.Incarnation > build.Current().TenantsDeleted() {
+			r.fail("tenant of an incarnation that cannot be")
+		}
+		t.Bootstrapped = r.bool()
+	}
 	build.PutTenant(t)
 	for range r.count(1) {
 		n := cluster.Namespace{Tenant: t.Name, Name: r.text()}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"errors"
+
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -53,13 +55,31 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 	case cluster.DeleteNamespace:
 		res.Err = s.deleteNamespace(b, c)
 	case cluster.DeleteTenant:
-		res.Err = s.deleteTenant(b, c)
+		res.Err = s.deleteTenant(b, c, position)
+	case cluster.InitializeTenant:
+		b, res.Err = s.initializeTenant(b, c)
 	case cluster.PutSigningKey:
 		res = putSigningKey(b, c)
 	case cluster.ActivateSigningKey:
 		res.Err = activateSigningKey(b, c)
 	case cluster.RetireSigningKey:
 		res.Err = retireSigningKey(b, c)
+	case cluster.CreateResources:
+		b, res = s.createResources(b, c)
+	case cluster.UpdateCache:
+		res.Items = []cluster.ItemResult{updateCache(b, c)}
+	case cluster.DeleteCache:
+		res.Err = deleteCache(b, c)
+	case cluster.PutPolicy:
+		res = putPolicy(b, c.Policy)
+	case cluster.DeletePolicy:
+		res.Err = deletePolicy(b, c.Policy)
+	case cluster.PutGrouping:
+		res = putGrouping(b, c.Grouping)
+	case cluster.DeleteGrouping:
+		res.Err = deleteGrouping(b, c.Grouping)
+	case cluster.PausePlacement:
+		res = pausePlacement(b, c.Paused)
 	default:
 		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
 	}
@@ -145,7 +165,13 @@ func applyCreateTenant(b *cluster.Builder, c cluster.CreateTenant) cluster.Resul
 		}
 		return cluster.Result{Unchanged: true}
 	}
-	t := cluster.Tenant{Name: c.Name, DisplayName: c.DisplayName}
+	if err := checkDisplayName(c.DisplayName); err != nil {
+		return cluster.Result{Err: err}
+	}
+	if n := len(b.Current().Tenants()); n >= cluster.MaxTenants {
+		return refused(errcode.PolicyViolation, "the cluster has %d tenants, which is as many as it may have: delete one first", n)
+	}
+	t := cluster.Tenant{Name: c.Name, DisplayName: c.DisplayName, Incarnation: b.Current().TenantsDeleted()}
 	if !c.Key.IsZero() {
 		if err := checkNewKey(c.Key); err != nil {
 			return cluster.Result{Err: err}
@@ -166,8 +192,43 @@ func applyCreateNamespace(b *cluster.Builder, c cluster.CreateNamespace) cluster
 	if b.Current().Namespace(c.Tenant, c.Name) != nil {
 		return cluster.Result{Unchanged: true}
 	}
+	if err := errors.Join(checkDisplayName(c.DisplayName), checkNamespaces(b.Current())); err != nil {
+		return cluster.Result{Err: err}
+	}
 	b.PutNamespace(cluster.Namespace(c))
 	return cluster.Result{}
+}
+
+func checkDisplayName(name string) error {
+	if len(name) > cluster.MaxDisplayNameLength {
+		return errcode.Newf(errcode.InvalidRequest, "a display name has at most %d bytes", cluster.MaxDisplayNameLength)
+	}
+	return nil
+}
+
+// checkNamespaces refuses one namespace more than the cluster may have.
+func checkNamespaces(m *cluster.Image) error {
+	if n := m.NamespaceCount(); n >= cluster.MaxNamespaces {
+		return errcode.Newf(errcode.PolicyViolation, "the cluster has %d namespaces, which is as many as it may have: delete one first", n)
+	}
+	return nil
+}
+
+// checkTopics refuses one topic more than the cluster may have.
+func checkTopics(m *cluster.Image) error {
+	if n := m.TopicCount(); n >= cluster.MaxTopics {
+		return errcode.Newf(errcode.PolicyViolation, "the cluster has %d streams, which is as many as it may have: delete one first", n)
+	}
+	return nil
+}
+
+// checkOverrideBytes refuses configurations of one topic, in place of those that it has, for which the cluster has no room.
+func checkOverrideBytes(m *cluster.Image, have, next map[string]string) error {
+	total := m.OverrideBytes() - cluster.OverrideBytes(have) + cluster.OverrideBytes(next)
+	if total > cluster.MaxOverrideBytes && total > m.OverrideBytes() {
+		return errcode.Newf(errcode.PolicyViolation, "the configurations of all streams would take %d bytes, and %d is as many as are kept", total, cluster.MaxOverrideBytes)
+	}
+	return nil
 }
 
 func applyAllocateProducerIDs(b *cluster.Builder, c cluster.AllocateProducerIDs) cluster.Result {

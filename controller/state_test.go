@@ -223,6 +223,27 @@ func TestCreatePartitions(t *testing.T) {
 	}
 }
 
+// TestDuplicatesInLists: a list that names one thing twice is refused, wherever it comes from.
+func TestDuplicatesInLists(t *testing.T) {
+	s := testState(t)
+	n := named(1, "t")
+	n.Overrides = map[string]string{"cleanup.policy": "compact, compact"}
+	if item := s.next(cluster.CreateTopics{Topics: []cluster.NewTopic{n}}).Items[0]; errcode.Of(item.Err) != errcode.InvalidConfig {
+		t.Errorf("creation: %v", item.Err)
+	}
+	n.Overrides = map[string]string{"cleanup.policy": "compact,delete"}
+	if item := s.next(cluster.CreateTopics{Topics: []cluster.NewTopic{n}}).Items[0]; item.Err != nil {
+		t.Fatal(item.Err)
+	}
+	change := cluster.TopicConfigChange{Topic: cluster.TopicRef{ID: n.ID}, Changes: []cluster.ConfigChange{{Name: "cleanup.policy", Value: "delete,compact,delete"}}}
+	if item := s.next(cluster.SetTopicConfigs{Topics: []cluster.TopicConfigChange{change}}).Items[0]; errcode.Of(item.Err) != errcode.InvalidConfig {
+		t.Errorf("change: %v", item.Err)
+	}
+	if got := s.image.TopicByID(n.ID).Overrides["cleanup.policy"]; got != "compact,delete" {
+		t.Errorf("the topic has %q", got)
+	}
+}
+
 func TestSetTopicConfigs(t *testing.T) {
 	s := testState(t)
 	n := named(1, "t")

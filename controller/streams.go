@@ -15,20 +15,10 @@ func (s *state) createStreams(b *cluster.Builder, list []cluster.NewStream) (*cl
 		return b, refused(errcode.InvalidRequest, "%d streams are asked for, at most %d are made at a time", n, cluster.MaxCreateStreams)
 	}
 	items := make([]cluster.ItemResult, len(list))
-	failed := false
 	for i := range list {
 		items[i] = s.createStream(b, &list[i])
-		failed = failed || items[i].Err != nil
 	}
-	if !failed {
-		return b, cluster.Result{Items: items}
-	}
-	for i := range items {
-		if items[i].Err == nil && !items[i].Unchanged {
-			items[i] = cluster.ItemResult{Err: errNotAttempted}
-		}
-	}
-	return cluster.NewBuilder(s.image), cluster.Result{Items: items}
+	return s.allOrNone(b, items)
 }
 
 var errNotAttempted = errcode.New(errcode.OperationNotAttempted, "controller: not made, since another of the request cannot be made")
@@ -51,6 +41,9 @@ func (s *state) createStream(b *cluster.Builder, n *cluster.NewStream) cluster.I
 	if n.ID.IsZero() || m.TopicByID(n.ID) != nil {
 		// Ids are drawn at random by the proposer: this is a fault of ours, never of the client.
 		return cluster.ItemResult{Err: errcode.Newf(errcode.Internal, "topic id %s is in use", n.ID)}
+	}
+	if err := checkTopics(m); err != nil {
+		return cluster.ItemResult{Err: err}
 	}
 	overrides := map[string]string{}
 	n.Retention.Apply(overrides)
@@ -170,12 +163,14 @@ func (s *state) deleteNamespace(b *cluster.Builder, c cluster.DeleteNamespace) e
 	return nil
 }
 
-func (s *state) deleteTenant(b *cluster.Builder, c cluster.DeleteTenant) error {
+func (s *state) deleteTenant(b *cluster.Builder, c cluster.DeleteTenant, position uint64) error {
 	if b.Current().Tenant(c.Name) == nil {
 		return errcode.Newf(errcode.ResourceNotFound, "tenant %.64q does not exist", c.Name)
 	}
 	s.deleteAll(b, c.Name, func(*cluster.Topic) bool { return true })
 	b.DeleteTenant(c.Name)
+	// From here on a tenant of this name is another one: what the old one's sessions and groups are stamped with is below.
+	b.SetTenantsDeleted(position)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"maps"
+	"strings"
 
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
@@ -22,6 +23,9 @@ func (s *state) createTopic(b *cluster.Builder, n *cluster.NewTopic) (*cluster.T
 	if err := checkNewName(b.Current(), n); err != nil {
 		return nil, err
 	}
+	if err := checkTopics(b.Current()); err != nil {
+		return nil, err
+	}
 	overrides, err := checkOverrides(n.Overrides)
 	if err != nil {
 		return nil, err
@@ -38,7 +42,10 @@ func (s *state) createTopic(b *cluster.Builder, n *cluster.NewTopic) (*cluster.T
 	if err != nil {
 		return nil, err
 	}
-	if n.CreateNamespace {
+	if n.CreateNamespace && b.Current().Namespace(n.Tenant, n.Namespace) == nil {
+		if err := checkNamespaces(b.Current()); err != nil {
+			return nil, err
+		}
 		b.PutNamespace(cluster.Namespace{Tenant: n.Tenant, Name: n.Namespace})
 	}
 	return t, putTopic(b, t)
@@ -92,10 +99,25 @@ func checkOverrides(m map[string]string) (map[string]string, error) {
 			long = name
 		}
 	}
+	if err := checkDuplicates(m); err != nil {
+		return nil, err
+	}
 	if long != "" {
 		return nil, errcode.Newf(errcode.InvalidConfig, "the value of %.64q has more than %d bytes", long, cluster.MaxOverrideLength)
 	}
 	return cluster.CanonicalOverrides(m)
+}
+
+// checkDuplicates refuses a list that names one thing twice, as the reference broker does. What is stored already is read all the same.
+func checkDuplicates(m map[string]string) error {
+	seen := map[string]bool{}
+	for word := range strings.SplitSeq(m["cleanup.policy"], ",") {
+		if word = strings.TrimSpace(word); word != "" && seen[word] {
+			return errcode.Newf(errcode.InvalidConfig, "cleanup.policy names %.64q twice", word)
+		}
+		seen[word] = true
+	}
+	return nil
 }
 
 // putTopic resolves what follows from the configurations and adds the topic.
@@ -103,6 +125,13 @@ func putTopic(b *cluster.Builder, t *cluster.Topic) error {
 	level, err := cluster.ParseConsistency(t.Overrides["felix.consistency"])
 	if err != nil {
 		return errcode.Newf(errcode.InvalidConfig, "%w", err)
+	}
+	var have map[string]string
+	if old := b.Current().TopicByID(t.ID); old != nil {
+		have = old.Overrides
+	}
+	if err := checkOverrideBytes(b.Current(), have, t.Overrides); err != nil {
+		return err
 	}
 	t.Consistency = level.Resolve(t.ReplicationFactor())
 	return b.PutTopic(t)

@@ -83,7 +83,9 @@ type largeFrame struct {
 }
 
 func newFrameBudget(limit int64) *frameBudget {
-	return &frameBudget{limit: limit, tenant: limit / 2, conn: limit / 4, byTenant: map[string]int64{}, byConn: map[uint64]int64{}, interval: frameLook}
+	return &frameBudget{
+		limit: limit, tenant: limit / 2, conn: limit / 4, byTenant: map[string]int64{}, byConn: map[uint64]int64{}, interval: frameLook,
+	}
 }
 
 // begin takes a frame into the order. It holds nothing yet.

@@ -29,10 +29,12 @@ func TestAnswersBeforeClose(t *testing.T) {
 		}
 		return true
 	})
+	r.server.goodbye = time.Minute // answers may take their time
 	closed := make(chan error, 1)
 	go func() { closed <- r.server.Close(t.Context()) }()
 	for _, s := range all {
 		expect[*wire.TopologyView](s)
+		must(t, s.c.q.CloseWithError(0, ""))
 	}
 	must(t, <-closed)
 }
@@ -117,7 +119,7 @@ func TestGoodbye(t *testing.T) {
 	if !c.finish(t.Context()) {
 		t.Error("something was left unanswered")
 	}
-	if took := time.Since(began); took < goodbye {
+	if took := time.Since(began); took < defaultGoodbye {
 		t.Errorf("closed after %v", took)
 	}
 }

@@ -190,9 +190,9 @@ func (c *conn) end() {
 	c.s.peerLog.Debug("connection ended", zap.Uint64("connection", c.id), zap.Stringer("peer", c.q.RemoteAddr()), zap.Error(context.Cause(c.q.Context())))
 }
 
-// goodbye is how long a finished connection waits for its client to close it, and how long ago its last stream must have ended for it not
+// defaultGoodbye is how long a finished connection waits for its client to close it, and how long ago its last stream must have ended for it not
 // to wait: an answer that is followed at once by the close may be lost.
-const goodbye = 250 * time.Millisecond
+const defaultGoodbye = 250 * time.Millisecond
 
 // finish answers what was taken on and closes the connection. It reports false when ctx ended first.
 func (c *conn) finish(ctx context.Context) bool {
@@ -216,7 +216,7 @@ func (c *conn) finish(ctx context.Context) bool {
 		answered = false
 	}
 	if answered && c.justLeft() {
-		t := time.NewTimer(goodbye)
+		t := time.NewTimer(c.s.goodbye)
 		defer t.Stop()
 		select {
 		case <-c.q.Context().Done():
@@ -232,7 +232,7 @@ func (c *conn) finish(ctx context.Context) bool {
 func (c *conn) justLeft() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.left.IsZero() && time.Since(c.left) < goodbye
+	return !c.left.IsZero() && time.Since(c.left) < c.s.goodbye
 }
 
 // sweep resets the streams that owe an answer for too long.

@@ -13,14 +13,17 @@ import (
 
 // topology lists the servers that clients may go to. One node is a cluster of one (native decision N15). Clients drop an address that is
 // no IP:port, so none is given that they would.
-func (s *Server) topology() wire.Message {
+func (st *stream) topology() (wire.Message, error) {
+	if err := st.present(st.c.s.opts.Broker.Image()); err != nil {
+		return nil, err
+	}
 	view := &wire.TopologyView{}
-	for _, p := range s.peers() {
+	for _, p := range st.c.s.peers() {
 		if p.Addr != "" {
 			view.Brokers = append(view.Brokers, wire.Broker{NodeID: p.NodeID, Addr: p.Addr})
 		}
 	}
-	return view
+	return view, nil
 }
 
 // peers are the servers of the cluster. Only this one is known so far.
@@ -50,7 +53,11 @@ func (st *stream) named(tenant, namespace, name string) (*cluster.Topic, error) 
 	if err := st.sameTenant([]byte(tenant)); err != nil {
 		return nil, err
 	}
-	topic := st.c.s.opts.Broker.Image().Topic(tenant, namespace, name)
+	image := st.c.s.opts.Broker.Image()
+	if err := st.present(image); err != nil {
+		return nil, err
+	}
+	topic := image.Topic(tenant, namespace, name)
 	if topic != nil && topic.Internal {
 		topic = nil
 	}
@@ -70,6 +77,14 @@ func (st *stream) streamShards(m *wire.StreamShards) (wire.Message, error) {
 		}
 	}
 	return view, nil
+}
+
+// cacheShards: no caches are registered, so none is known.
+func (st *stream) cacheShards(m *wire.CacheShards) (wire.Message, error) {
+	if _, err := st.named(m.TenantID, m.Namespace, ""); err != nil {
+		return nil, err
+	}
+	return &wire.CacheShardsView{RequestID: m.RequestID}, nil
 }
 
 func (st *stream) shardOwners(m *wire.ShardOwners) (wire.Message, error) {

@@ -54,7 +54,7 @@
 //   - a TLS stack of QUIC refuses clients that offer no protocol as soon as the server lists one, so the choice is made for each hello.
 //   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see package internal/udp.
 //   - the client ends its sending side right after a subscribe and stops reading the answer's stream: the subscription must survive both.
-//   - an answer that is followed at once by the connection's close may never arrive: see goodbye.
+//   - an answer that is followed at once by the connection's close may never arrive: see conn.finish.
 //   - a stream that nobody reads to its end holds the client's stream credit for ever: every end reads or cancels.
 //   - a subscription that joined a hub at its own place, not the hub's, must leave out what the hub still brings from before it.
 //   - skipped_before is counted by each subscription: a hub that began later does not know what lies before its first event.

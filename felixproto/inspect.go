@@ -15,7 +15,7 @@ func (st *stream) mayInspect() error {
 	if !st.sess.identity.Grants.AllowedCluster(auth.NodeView) {
 		return &refusal{code: wire.CodeForbidden, message: "forbidden: needs node.view on cluster:*"}
 	}
-	return nil
+	return st.present(st.c.s.opts.Broker.Image())
 }
 
 // shardInspect answers with this node's view of one shard of any tenant.

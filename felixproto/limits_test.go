@@ -225,7 +225,7 @@ func TestFullConnection(t *testing.T) {
 	r.stream("demo", 1, true)
 	conf := &tls.Config{RootCAs: r.roots, ServerName: "localhost", NextProtos: []string{Protocol}}
 	q, err := quic.DialAddr(t.Context(), r.addr.String(), conf, &quic.Config{
-		MaxIncomingUniStreams: n + 10, KeepAlivePeriod: time.Second,
+		MaxIncomingUniStreams: n + 10, KeepAlivePeriod: time.Second, HandshakeIdleTimeout: time.Minute, MaxIdleTimeout: time.Minute,
 		// They are read one after the other here, so the connection's window must hold what comes to all of them.
 		InitialConnectionReceiveWindow: 8 << 20, MaxConnectionReceiveWindow: 8 << 20,
 	})

@@ -32,14 +32,13 @@ func (st *stream) message(ctx context.Context, payload []byte) error {
 	case *wire.Subscribe:
 		st.answerWith(nil, st.subscribe(m))
 	case *wire.Topology:
-		st.reply(st.c.s.topology())
+		st.answerWith(st.topology())
 	case *wire.StreamShards:
 		st.answerWith(st.streamShards(m))
 	case *wire.ShardOwners:
 		st.answerWith(st.shardOwners(m))
 	case *wire.CacheShards:
-		// No caches are registered, so none is known.
-		st.answerWith(&wire.CacheShardsView{RequestID: m.RequestID}, st.sameTenant([]byte(m.TenantID)))
+		st.answerWith(st.cacheShards(m))
 	case *wire.Commit:
 		return st.commitRecord(m)
 	case *wire.StateGet:

@@ -92,16 +92,26 @@ func (st *stream) lookup(image *cluster.Image, action broker.Action, namespace, 
 	if !st.sess.caller.Allowed(action, namespace, name) {
 		return nil, errForbidden
 	}
+	if err := st.present(image); err != nil {
+		return nil, err
+	}
 	topic := image.Topic(tenant, namespace, name)
 	switch {
 	case topic != nil && !topic.Internal:
 		return topic, nil
-	case image.Tenant(tenant) == nil:
-		return nil, notFound("tenant not found")
 	case image.Namespace(tenant, namespace) == nil:
 		return nil, notFound("namespace not found")
 	}
 	return nil, notFound("stream not found")
+}
+
+// present refuses what is asked for a tenant that was deleted since the stream authenticated (native decision N14): one that was made under
+// its name is another one, which the token is not good for.
+func (st *stream) present(image *cluster.Image) error {
+	if id := st.sess.identity; !image.HasTenant(id.Tenant, id.Incarnation) {
+		return notFound("tenant not found")
+	}
+	return nil
 }
 
 // sameTenant refuses a request that names another tenant than the stream's own.

@@ -168,6 +168,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	cert := r.certificate()
 	so := Options{
 		Broker: r.broker, Verifier: r.verifier, Pool: r.shared.Pool, NodeID: "n1", AckOnCommit: true, Registerer: r.registry,
+		IdleTimeout: time.Minute, // the machine may have other things to do
 		Caller: func(id *auth.Identity) *broker.Caller {
 			return &broker.Caller{Tenant: id.Tenant, Principal: id.Principal, Rights: rigRights{id.Tenant, id.Grants}}
 		},
@@ -188,7 +189,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 }
 
 func (r *rig) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := r.server.Close(ctx); err != nil {
 		r.t.Error(err)
@@ -264,10 +265,11 @@ func (r *rig) dial(change ...func(*tls.Config)) (*rigConn, error) {
 	for _, f := range change {
 		f(conf)
 	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	q, err := quic.DialAddr(ctx, r.addr.String(), conf, &quic.Config{
-		MaxIncomingUniStreams: 1024, KeepAlivePeriod: time.Second, InitialStreamReceiveWindow: 1 << 20, MaxStreamReceiveWindow: 1 << 20,
+		HandshakeIdleTimeout: time.Minute, MaxIdleTimeout: time.Minute, KeepAlivePeriod: time.Second, MaxIncomingUniStreams: 1024,
+		InitialStreamReceiveWindow: 1 << 20, MaxStreamReceiveWindow: 1 << 20,
 		// A stream that is not read must not use up the window of the others.
 		InitialConnectionReceiveWindow: 8 << 20, MaxConnectionReceiveWindow: 8 << 20,
 	})
@@ -303,7 +305,7 @@ type rigStream struct {
 
 func (c *rigConn) raw() *rigStream {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	q, err := c.q.OpenStreamSync(ctx)
 	must(c.t, err)
@@ -419,7 +421,7 @@ func (c *rigConn) eventStream(id uint64) *rigEvents {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.events[id] == nil {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 		q, err := c.q.AcceptUniStream(ctx)
 		cancel()
 		must(c.t, err)

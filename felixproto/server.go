@@ -43,7 +43,8 @@ type Server struct {
 	subscriptionIDs atomic.Uint64
 	connectionIDs   atomic.Uint64
 
-	draining atomic.Bool // no new connections, streams or subscriptions
+	goodbye  time.Duration // see conn.finish
+	draining atomic.Bool   // no new connections, streams or subscriptions
 	tasks    tasks
 
 	mu         sync.Mutex
@@ -85,6 +86,7 @@ func New(opts Options) (*Server, error) {
 		stopSweeps: make(chan struct{}),
 		closed:     make(chan struct{}),
 		pages:      make(chan struct{}, pagesRead),
+		goodbye:    defaultGoodbye,
 	}
 	s.history = newHistory(&s.delivery)
 	s.metrics = newMetrics(opts.Registerer, s)

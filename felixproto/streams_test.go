@@ -531,6 +531,7 @@ func TestCloseAnswers(t *testing.T) {
 		s.publish(uint64(i), "demo", "x")
 	}
 	s.ack()
+	r.server.goodbye = time.Minute // answers may take their time
 	closed := make(chan error, 1)
 	go func() { closed <- r.server.Close(t.Context()) }()
 	acked := 1
@@ -543,6 +544,7 @@ func TestCloseAnswers(t *testing.T) {
 			acked++
 		}
 	}
+	must(t, c.q.CloseWithError(0, ""))
 	must(t, <-closed)
 	topic := r.meta.Image().Topic("t1", "default", "demo")
 	shard, err := r.broker.Shard(topic, 0)
@@ -680,7 +682,7 @@ func TestTwoStreams(t *testing.T) {
 // TestQuota is S-38 and row 72 of the security rules: over the tenant's rate a publish is refused with a wait, and written after it.
 func TestQuota(t *testing.T) {
 	r := newRig(t, rigOptions{broker: func(o *broker.Options) {
-		o.Quotas = broker.PublishQuotas{Default: broker.PublishRate{Messages: 100}, Burst: 100 * time.Millisecond}
+		o.Quotas = broker.PublishQuotas{Default: broker.PublishRate{Messages: 1}, Burst: 10 * time.Second}
 	}})
 	r.stream("demo", 1, true)
 	s := r.connect().open("admin")

@@ -72,8 +72,9 @@ type subscription struct {
 	direct         int         // guarded by mu: bytes given to the library without waiting, since a write that waited
 
 	// position is one past the last event written; owned by run, and by who holds mu while run is not on its way. reached is the same for
-	// others to look at.
+	// others to look at. items is for write to use again, and run's own.
 	position ids.Offset
+	items    []outgoingFrame
 	reached  atomic.Int64
 }
 

@@ -25,16 +25,19 @@ type partial struct {
 // maxRest bounds what a reader keeps that was asked for its lease back.
 const maxRest = 4 << 10
 
-// flush is what goes out at once: many small frames, or the head of a large one and its events.
-type flush struct {
+// keptItems is how many frames of a write an idle subscription keeps the places of.
+const keptItems = 8
+
+// outgoing is what is written at once: many small frames, or the head of a large one and its events.
+type outgoing struct {
 	sub   *subscription
 	b     []byte
-	items []flushed
+	items []outgoingFrame
 	skip  int // of the first frame's bytes: they have been written before
 }
 
-// flushed is one frame of a flush.
-type flushed struct {
+// outgoingFrame is one frame of that.
+type outgoingFrame struct {
 	f        *frame
 	from     ids.Offset
 	position ids.Offset // of the subscription before it
@@ -55,7 +58,13 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 	}
 	ref := sub.s.opts.Pool.Get(min(total, sub.s.opts.WriteBytes))
 	defer ref.Release()
-	out := flush{sub: sub, b: ref.Bytes()[:0], skip: skip}
+	out := outgoing{sub: sub, b: ref.Bytes()[:0], items: sub.items[:0], skip: skip}
+	defer func() {
+		clear(out.items[:cap(out.items)])
+		if sub.items = out.items; cap(sub.items) > keptItems {
+			sub.items = nil
+		}
+	}()
 	for _, f := range frames {
 		from := max(f.base, from)
 		events, count := f.events(from, sub.stamped)
@@ -66,7 +75,9 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 		}
 		start := len(out.b)
 		out.b = sub.appendHead(out.b, f, from, count, len(events))
-		out.items = append(out.items, flushed{f: f, from: from, position: sub.position, count: count, events: len(events), size: len(out.b) - start + len(events)})
+		out.items = append(out.items, outgoingFrame{
+			f: f, from: from, position: sub.position, count: count, events: len(events), size: len(out.b) - start + len(events),
+		})
 		sub.position = f.next()
 		if len(out.b)+len(events) > cap(out.b) {
 			// Large events are not copied once more: the library takes them from where they lie.
@@ -81,7 +92,7 @@ func (sub *subscription) write(frames []*frame, from ids.Offset, skip int) (*par
 }
 
 // send writes what was gathered and then events, and begins anew.
-func (o *flush) send(events []byte) (*partial, error) {
+func (o *outgoing) send(events []byte) (*partial, error) {
 	if len(o.items) == 0 {
 		return nil, nil
 	}
@@ -111,10 +122,11 @@ func (o *flush) send(events []byte) (*partial, error) {
 	return nil, nil
 }
 
-// part is what is left of the frame at base of the flush, of which sent bytes were written.
-func (o *flush) part(it *flushed, base, sent int, events []byte) *partial {
+// part is what is left of the frame at base, of which sent bytes were written.
+func (o *outgoing) part(it *outgoingFrame, base, sent int, events []byte) *partial {
 	p := &partial{
-		from: it.from, last: it.f.base - ids.Offset(it.f.skipped), position: it.position, count: it.count, size: it.size, sent: sent, charge: it.f.charge,
+		from: it.from, last: it.f.base - ids.Offset(it.f.skipped), position: it.position,
+		count: it.count, size: it.size, sent: sent, charge: it.f.charge,
 	}
 	end := base + min(it.size, sent+maxRest)
 	if at := base + sent; at < len(o.b) {

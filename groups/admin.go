@@ -11,9 +11,9 @@ import (
 // consumerType is the protocol type of consumers, the only one whose subscriptions are looked into.
 const consumerType = "consumer"
 
-// List calls yield for the groups of a tenant that are coordinated here, sorted by id, until it returns false. The error ErrLoading or
+// List calls yield for the groups of an incarnation of a tenant that are coordinated here, sorted by id, until it returns false. The error ErrLoading or
 // ErrNotAvailable, after all that can be listed, says that a shard led here cannot say what it has.
-func (c *Coordinator) List(tenant string, yield func(Overview) bool) error {
+func (c *Coordinator) List(tenant string, incarnation uint64, yield func(Overview) bool) error {
 	var all []Overview
 	var incomplete error
 	for _, s := range c.shards {
@@ -23,7 +23,7 @@ func (c *Coordinator) List(tenant string, yield func(Overview) bool) error {
 			incomplete = refusals[s.phase]
 		case ready:
 			for _, e := range s.groups {
-				if e.key.Tenant == tenant {
+				if e.key.Tenant == tenant && e.key.Incarnation == incarnation {
 					all = append(all, Overview{Group: e.key.Group, ProtocolType: e.g.protocolType, State: e.g.state(), Type: "classic"})
 				}
 			}

@@ -155,7 +155,7 @@ func TestAllOffsetsAreSorted(t *testing.T) {
 		}
 		h.restart()
 	}
-	if all, err := h.c.AllOffsets(Key{"t", "none"}); err != nil || len(all) != 0 {
+	if all, err := h.c.AllOffsets(Key{Tenant: "t", Group: "none"}); err != nil || len(all) != 0 {
 		t.Errorf("offsets of an unknown group: %v, %v", all, err)
 	}
 }
@@ -165,7 +165,7 @@ func TestDeletedTopic(t *testing.T) {
 	h := newHarness(t)
 	h.committed(testKey, 1, 2)
 	ch := make(chan outcome, 1)
-	h.c.Commit(&CommitRequest{Key: Key{"t", "both"}, Generation: -1, RetentionMs: -1, Offsets: []OffsetCommit{
+	h.c.Commit(&CommitRequest{Key: Key{Tenant: "t", Group: "both"}, Generation: -1, RetentionMs: -1, Offsets: []OffsetCommit{
 		{Topic: topicA, Offset: 3}, {Topic: topicB, Offset: 4},
 	}}, func(err error, each []error) { ch <- outcome{err, each} })
 	wantErr(t, receive(t, ch).err, nil)
@@ -175,7 +175,7 @@ func TestDeletedTopic(t *testing.T) {
 		all, err := h.c.AllOffsets(testKey)
 		return err == nil && len(all) == 0
 	})
-	if got := h.offsetOf(Key{"t", "both"}, 0); got != -1 {
+	if got := h.offsetOf(Key{Tenant: "t", Group: "both"}, 0); got != -1 {
 		t.Errorf("offset %d of the deleted topic is left", got)
 	}
 	h.c.ExpireOnce()
@@ -205,7 +205,7 @@ func TestTopicDeletedWhileAway(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	const week = 7 * 24 * time.Hour
-	simple, live, empty, asked := Key{"t", "simple"}, Key{"t", "live"}, Key{"t", "empty"}, Key{"t", "asked"}
+	simple, live, empty, asked := Key{Tenant: "t", Group: "simple"}, Key{Tenant: "t", Group: "live"}, Key{Tenant: "t", Group: "empty"}, Key{Tenant: "t", Group: "asked"}
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t, func(o *Options) { o.ExpiryInterval, o.MaxSessionTimeout = 1000*time.Hour, 2*week })
 		h.committed(simple, 1)

@@ -71,10 +71,10 @@ func TestCommitRefusals(t *testing.T) {
 		{"outside_of_an_active_group", testKey, "", -1, ErrUnknownMember},
 		{"unknown_member", testKey, "x", member.Generation, ErrUnknownMember},
 		{"wrong_generation", testKey, member.MemberID, member.Generation + 1, ErrIllegalGeneration},
-		{"unknown_group_with_a_generation", Key{"t", "none"}, "x", 1, ErrIllegalGeneration},
+		{"unknown_group_with_a_generation", Key{Tenant: "t", Group: "none"}, "x", 1, ErrIllegalGeneration},
 		{"member", testKey, member.MemberID, member.Generation, nil},
-		{"second_group", Key{"t", "second"}, "", -1, nil},
-		{"too_many_groups", Key{"t", "third"}, "", -1, ErrTooManyGroups},
+		{"second_group", Key{Tenant: "t", Group: "second"}, "", -1, nil},
+		{"too_many_groups", Key{Tenant: "t", Group: "third"}, "", -1, ErrTooManyGroups},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestCommitMetadata(t *testing.T) {
 		t.Errorf("an offset with too much metadata was committed: %d", got)
 	}
 	// A group is not made for a commit that stores nothing.
-	r.Key, r.Offsets = Key{"t", "other"}, r.Offsets[1:]
+	r.Key, r.Offsets = Key{Tenant: "t", Group: "other"}, r.Offsets[1:]
 	h.c.Commit(r, func(err error, each []error) { answers <- outcome{err, each} })
 	wantErr(t, receive(t, answers).each[0], ErrOffsetMetadataTooLarge)
 	if n := len(h.listed("t")); n != 1 {
@@ -119,7 +119,7 @@ func TestRestart(t *testing.T) {
 	h := newHarness(t)
 	r := h.settled(testKey)
 	wantErr(t, receive(t, h.commit(testKey, r.MemberID, r.Generation, 7, 8)).err, nil)
-	h.committed(Key{"t", "simple"}, 3)
+	h.committed(Key{Tenant: "t", Group: "simple"}, 3)
 	before, err := h.c.Describe(testKey)
 	wantErr(t, err, nil)
 	h.restart()
@@ -130,7 +130,7 @@ func TestRestart(t *testing.T) {
 	}
 	wantErr(t, h.c.Heartbeat(testKey, r.MemberID, "", r.Generation), nil)
 	wantErr(t, receive(t, h.commit(testKey, r.MemberID, r.Generation, 9)).err, nil)
-	if a, b, c := h.offsetOf(testKey, 0), h.offsetOf(testKey, 1), h.offsetOf(Key{"t", "simple"}, 0); a != 9 || b != 8 || c != 3 {
+	if a, b, c := h.offsetOf(testKey, 0), h.offsetOf(testKey, 1), h.offsetOf(Key{Tenant: "t", Group: "simple"}, 0); a != 9 || b != 8 || c != 3 {
 		t.Errorf("offsets %d %d %d, want 9 8 3", a, b, c)
 	}
 	if s := receive(t, h.sync(testKey, &JoinResult{MemberID: r.MemberID, Generation: r.Generation})); string(s.Assignment) != "part of "+r.MemberID {
@@ -148,7 +148,7 @@ func TestWhileLoading(t *testing.T) {
 	_, _, err := h.c.Offset(testKey, topicA, 0)
 	wantErr(t, err, ErrLoading)
 	wantErr(t, h.c.Heartbeat(testKey, "m", "", 1), nil)
-	wantErr(t, h.c.List("t", func(Overview) bool { return true }), ErrLoading)
+	wantErr(t, h.c.List("t", 0, func(Overview) bool { return true }), ErrLoading)
 	wantErr(t, receive(t, h.commit(testKey, "", -1, 2)).err, ErrLoading)
 	wantErr(t, receive(t, h.join(testKey, "")).Err, ErrLoading)
 	_, err = h.c.Describe(testKey)
@@ -176,7 +176,7 @@ func TestLeadershipLost(t *testing.T) {
 	wantErr(t, receive(t, waits).Err, ErrNotCoordinator)
 	h.loaded()
 	wantErr(t, h.c.Heartbeat(testKey, member.MemberID, "", member.Generation), ErrNotCoordinator)
-	wantErr(t, h.c.List("t", func(Overview) bool { return true }), nil)
+	wantErr(t, h.c.List("t", 0, func(Overview) bool { return true }), nil)
 
 	h.mu.Lock()
 	h.leader = self
@@ -263,7 +263,7 @@ func TestLoadFails(t *testing.T) {
 		synctest.Wait()
 		_, _, err := h.c.Offset(testKey, topicA, 0)
 		wantErr(t, err, ErrNotAvailable)
-		wantErr(t, h.c.List("t", func(Overview) bool { return true }), ErrNotAvailable)
+		wantErr(t, h.c.List("t", 0, func(Overview) bool { return true }), ErrNotAvailable)
 		h.mu.Lock()
 		h.refuse = nil
 		h.mu.Unlock()
@@ -302,6 +302,7 @@ func TestCommitTimeout(t *testing.T) {
 func TestSessionExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
+		h.session = 10 * time.Second
 		r := h.settled(testKey)
 		for range 5 {
 			time.Sleep(8 * time.Second)
@@ -385,14 +386,14 @@ func TestMembersAreBounded(t *testing.T) {
 	if h.c.held.Load() <= 100 {
 		t.Fatalf("%d bytes are held", h.c.held.Load())
 	}
-	wantErr(t, receive(t, h.join(Key{"t", "other"}, "")).Err, ErrGroupFull)
+	wantErr(t, receive(t, h.join(Key{Tenant: "t", Group: "other"}, "")).Err, ErrGroupFull)
 	ch := make(chan outcome, 1)
 	h.c.Leave(testKey, []Leaving{{MemberID: r.MemberID}}, func(err error, each []error) { ch <- outcome{err, each} })
 	receive(t, ch)
 	if got := h.c.held.Load(); got != 0 {
 		t.Errorf("%d bytes are held for nobody", got)
 	}
-	wantErr(t, receive(t, h.join(Key{"t", "other"}, "")).Err, nil)
+	wantErr(t, receive(t, h.join(Key{Tenant: "t", Group: "other"}, "")).Err, nil)
 }
 
 // TestTenantsAreApart: one group id in two tenants is two groups.
@@ -420,14 +421,16 @@ func TestTenantsAreApart(t *testing.T) {
 func TestShardOfIsStable(t *testing.T) {
 	used := map[int32]int{}
 	for i := range 1600 {
-		used[shardOf(Key{"default", fmt.Sprintf("group-%d", i)})]++
+		used[shardOf(Key{Tenant: "default", Group: fmt.Sprintf("group-%d", i)})]++
 	}
 	for p, n := range used {
 		if n < 50 || n > 150 {
 			t.Errorf("shard %d has %d of 1600 groups", p, n)
 		}
 	}
-	for k, want := range map[Key]int32{{"default", "billing"}: 1, {"t", "g"}: 0, {"tg", ""}: 13, {"", ""}: 1} {
+	for k, want := range map[Key]int32{
+		{Tenant: "default", Group: "billing"}: 1, {Tenant: "t", Group: "g"}: 0, {Tenant: "t", Group: "g", Incarnation: 7}: 0, {Tenant: "tg"}: 13, {}: 1,
+	} {
 		if got := shardOf(k); got != want {
 			t.Errorf("%+v is in shard %d, want %d", k, got, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,7 @@ func (c *Coordinator) Close(ctx context.Context) error {
 }
 
 // Apply tells the coordinator of an image: leadership that changed hands is taken up or given up, and offsets of topics that are gone
-// are forgotten. Images older than one that was applied are ignored.
+// are forgotten, as are the groups of tenants that are gone, with everything of them. Images older than one that was applied are ignored.
 func (c *Coordinator) Apply(img *cluster.Image) {
 	c.applyMu.Lock()
 	defer c.applyMu.Unlock()
@@ -110,6 +111,11 @@ func (c *Coordinator) Apply(img *cluster.Image) {
 	c.applied = img
 	for _, s := range c.shards {
 		s.leadershipChanged(leadershipOf(img, s.index))
+	}
+	if tenantWent(before, img) {
+		for _, s := range c.shards {
+			s.forgetTenants(img)
+		}
 	}
 	gone := map[ids.TopicID]bool{}
 	cluster.Diff(before, img, func(old, now *cluster.Topic) {
@@ -122,6 +128,14 @@ func (c *Coordinator) Apply(img *cluster.Image) {
 			s.forgetTopics(func(id ids.TopicID) bool { return gone[id] })
 		}
 	}
+}
+
+// tenantWent says that a tenant of an image is not in a newer one, or another one is under its name.
+func tenantWent(before, img *cluster.Image) bool {
+	if before.TenantsDeleted() == img.TenantsDeleted() {
+		return false
+	}
+	return slices.ContainsFunc(before.Tenants(), func(t *cluster.Tenant) bool { return !img.HasTenant(t.Name, t.Incarnation) })
 }
 
 // ShardOf is the internal shard that a group lives in; its leader is the group's coordinator. The mapping never changes: it says where

@@ -122,6 +122,8 @@ type harness struct {
 	c      *Coordinator
 	shards [cluster.GroupsPartitions]*memShard
 	opts   Options
+	// session is that of members: long, for tests by the clock on the wall, on which a member must not be lost because the machine is slow.
+	session time.Duration
 
 	mu     sync.Mutex
 	img    *cluster.Image
@@ -138,7 +140,7 @@ const self ids.BrokerID = 1
 
 func newHarness(t *testing.T, change ...func(*Options)) *harness {
 	t.Helper()
-	h := &harness{t: t, leader: self}
+	h := &harness{t: t, leader: self, session: 10 * time.Minute}
 	for i := range h.shards {
 		h.shards[i] = &memShard{}
 	}
@@ -179,6 +181,11 @@ func (h *harness) image(version uint64, topics ...ids.TopicID) *cluster.Image {
 		base = cluster.NewImage(nil)
 	}
 	b := cluster.NewBuilder(base)
+	if h.img == nil {
+		for _, tenant := range []string{"default", "t", "u"} {
+			b.PutTenant(cluster.Tenant{Name: tenant})
+		}
+	}
 	put := func(id ids.TopicID, tenant, ns, name string, partitions int) {
 		t := &cluster.Topic{ID: id, Tenant: tenant, Namespace: ns, Name: name, Durable: true, Consistency: cluster.ConsistencyLeader}
 		for range partitions {
@@ -196,6 +203,15 @@ func (h *harness) image(version uint64, topics ...ids.TopicID) *cluster.Image {
 			b.DeleteTopic(t)
 		}
 	}
+	return b.Build(version)
+}
+
+// replaceTenant makes an image in which a tenant was deleted and another one made under its name, whose incarnation is the version.
+func (h *harness) replaceTenant(version uint64, name string) *cluster.Image {
+	b := cluster.NewBuilder(h.image0())
+	b.DeleteTenant(name)
+	b.SetTenantsDeleted(version)
+	b.PutTenant(cluster.Tenant{Name: name, Incarnation: version})
 	return b.Build(version)
 }
 
@@ -249,7 +265,7 @@ func (h *harness) loaded() {
 // until polls a condition that other goroutines bring about.
 func (h *harness) until(what string, ok func() bool) {
 	h.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -293,7 +309,7 @@ func receive[T any](t *testing.T, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no answer")
 		panic("unreachable")
 	}
@@ -324,7 +340,7 @@ func (h *harness) offsetOf(k Key, p int32) int64 {
 func (h *harness) join(k Key, member string) <-chan *JoinResult {
 	ch := make(chan *JoinResult, 1)
 	h.c.Join(&JoinRequest{
-		Key: k, MemberID: member, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeout: 10 * time.Second, RebalanceTimeout: time.Minute,
+		Key: k, MemberID: member, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeout: h.session, RebalanceTimeout: time.Minute,
 		ProtocolType: "consumer", Protocols: []Protocol{{Name: "range", Metadata: subscription("a")}},
 	}, func(r *JoinResult) { ch <- r })
 	return ch
@@ -367,7 +383,7 @@ func subscription(topics ...string) []byte {
 func (h *harness) listed(tenant string) []Overview {
 	h.t.Helper()
 	var out []Overview
-	if err := h.c.List(tenant, func(o Overview) bool { out = append(out, o); return true }); err != nil {
+	if err := h.c.List(tenant, 0, func(o Overview) bool { out = append(out, o); return true }); err != nil {
 		h.t.Fatalf("list: %v", err)
 	}
 	return out

@@ -43,6 +43,7 @@ func open(t *testing.T, disk *vfs.Mem) *groups.Coordinator {
 	t.Helper()
 	const self = 1
 	b := cluster.NewBuilder(cluster.NewImage(nil))
+	b.PutTenant(cluster.Tenant{Name: "t"})
 	n := cluster.GroupsTopic()
 	for _, topic := range []*cluster.Topic{
 		{ID: n.ID, Tenant: n.Tenant, Namespace: n.Namespace, Name: n.Name, Internal: true, Overrides: n.Overrides},
@@ -98,8 +99,8 @@ func open(t *testing.T, disk *vfs.Mem) *groups.Coordinator {
 		syncer.Close()
 		_ = j.Close()
 	})
-	deadline := time.Now().Add(10 * time.Second)
-	for c.List("t", func(groups.Overview) bool { return true }) != nil {
+	deadline := time.Now().Add(time.Minute)
+	for c.List("t", 0, func(groups.Overview) bool { return true }) != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("not loaded in time")
 		}
@@ -115,7 +116,7 @@ func answer[T any](t *testing.T, call func(done func(T))) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no answer")
 		panic("unreachable")
 	}
@@ -131,7 +132,7 @@ func TestCrash(t *testing.T) {
 			k := groups.Key{Tenant: "t", Group: "g"}
 			joined := answer(t, func(done func(*groups.JoinResult)) {
 				c.Join(&groups.JoinRequest{
-					Key: k, ClientID: "c", SessionTimeout: 10 * time.Second, RebalanceTimeout: time.Minute,
+					Key: k, ClientID: "c", SessionTimeout: 10 * time.Minute, RebalanceTimeout: time.Minute,
 					ProtocolType: "consumer", Protocols: []groups.Protocol{{Name: "range", Metadata: []byte("m")}},
 				}, done)
 			})

@@ -3,6 +3,9 @@ package groups
 import (
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/ids"
 )
 
@@ -20,11 +23,12 @@ func (c *Coordinator) expireLoop() {
 	}
 }
 
-// ExpireOnce looks once at all groups: offsets past their retention are forgotten, and so are those of topics that are gone and groups of
-// which nothing is left.
+// ExpireOnce looks once at all groups: offsets past their retention are forgotten, and so are those of topics that are gone, groups of
+// which nothing is left, and groups of tenants that are gone.
 func (c *Coordinator) ExpireOnce() {
 	img := c.opts.Image()
 	for _, s := range c.shards {
+		s.forgetTenants(img)
 		s.forgetTopics(func(id ids.TopicID) bool { return img.TopicByID(id) == nil })
 		s.expireOffsets()
 	}
@@ -117,6 +121,40 @@ func (s *shard) overLocked(e *entry, now time.Time) []offsetKey {
 		}
 	}
 	return over
+}
+
+// forgetTenants removes the groups of tenants that an image does not have, members or not.
+func (s *shard) forgetTenants(img *cluster.Image) {
+	var out outbox
+	s.mu.Lock()
+	if s.phase == ready {
+		s.forgetTenantsLocked(img, &out)
+	}
+	s.mu.Unlock()
+	out.send()
+	s.pump()
+}
+
+func (s *shard) forgetTenantsLocked(img *cluster.Image, out *outbox) {
+	var over []*entry
+	for _, e := range s.groups {
+		if !img.HasTenant(e.key.Tenant, e.key.Incarnation) {
+			over = append(over, e)
+		}
+	}
+	now := s.c.now()
+	for _, e := range over {
+		if !e.recorded && e.pending == 0 && len(e.offsets) == 0 {
+			e.g.abandon(ErrNotCoordinator, &out.fx)
+			s.removeLocked(e)
+			continue
+		}
+		s.buryLocked(e, now, out)
+	}
+	if len(over) > 0 {
+		s.armLocked()
+		s.c.logger.Info("groups of deleted tenants removed", zap.Int32("shard", s.index), zap.Int("groups", len(over)))
+	}
 }
 
 // forgetTopics removes the offsets of topics that are gone.

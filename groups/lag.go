@@ -72,6 +72,9 @@ func (m *collector) collectLag(ch chan<- prometheus.Metric, all []*entry) {
 	img := m.c.opts.Image()
 	left, hidden := max(m.c.opts.MaxLagSeries, 0), 0
 	for _, e := range all {
+		if !img.HasTenant(e.key.Tenant, e.key.Incarnation) {
+			continue // on its way out; one of its name may be shown
+		}
 		if left == 0 {
 			hidden++
 			continue

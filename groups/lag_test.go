@@ -79,10 +79,10 @@ func wantSeries(t *testing.T, reg *prometheus.Registry, name string, want map[st
 func TestLag(t *testing.T) {
 	h, reg := lagHarness(t, map[string]int64{"a/0": 10, "a/1": 20, "b/0": 5})
 	wantSeries(t, reg, lagMetric, map[string]float64{})
-	other := Key{"t", "other"}
+	other := Key{Tenant: "t", Group: "other"}
 	h.committedAt(testKey, map[TopicPartition]int64{{topicA, 0}: 4, {topicA, 1}: 20, {topicA, 2}: 7, {topicB, 0}: 9})
 	h.committedAt(other, map[TopicPartition]int64{{topicA, 1}: 0, {topicB, 3}: 1})
-	h.settled(Key{"t", "no-offsets"})
+	h.settled(Key{Tenant: "t", Group: "no-offsets"})
 	wantSeries(t, reg, lagMetric, map[string]float64{
 		"g default a t":     6, // a/1 is at its end, and a/2 is not open here
 		"g default b t":     0, // ahead of the log, as after a reset by hand
@@ -118,7 +118,7 @@ func TestLagCap(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("limit_%d", tt.limit), func(t *testing.T) {
 			h, reg := lagHarness(t, marks, func(o *Options) { o.MaxLagSeries = tt.limit })
-			for _, k := range []Key{{"u", "g1"}, {"t", "g3"}, {"t", "g1"}, {"t", "g2"}} { // not in their order
+			for _, k := range []Key{{Tenant: "u", Group: "g1"}, {Tenant: "t", Group: "g3"}, {Tenant: "t", Group: "g1"}, {Tenant: "t", Group: "g2"}} { // not in their order
 				h.committedAt(k, both)
 			}
 			want := slices.Clone(all[:tt.shown])
@@ -167,7 +167,7 @@ func TestLagBesideWork(t *testing.T) {
 		}
 	}()
 	for i := range 200 {
-		k := Key{"t", fmt.Sprintf("g%d", i%10)}
+		k := Key{Tenant: "t", Group: fmt.Sprintf("g%d", i%10)}
 		h.committed(k, int64(i))
 		if i%7 == 0 {
 			wantErr(t, h.deleted(k), nil)

@@ -28,6 +28,8 @@ type memberRecord struct {
 const (
 	keyVersion   = 1
 	valueVersion = 1
+	// incarnationKeyVersion is the version of keys of tenants that have an incarnation; those of the first of a name are written as before.
+	incarnationKeyVersion = 2
 
 	kindGroup  = 1
 	kindOffset = 2
@@ -46,19 +48,30 @@ var (
 	errBadRecord = errors.New("groups: malformed record")
 )
 
-// appendGroupID appends what names a group inside a key: tenant and group id, each behind its length. Equal names give equal bytes, so it
-// is also what groups are looked up by.
+// appendGroupID appends what names a group inside a key: tenant and group id, each behind its length, and the tenant's incarnation if it
+// has one. Equal names give equal bytes, so it is also what groups are looked up by.
 func appendGroupID(dst []byte, k Key) []byte {
 	dst = appendText(dst, k.Tenant)
-	return appendText(dst, k.Group)
+	dst = appendText(dst, k.Group)
+	if k.Incarnation != 0 {
+		dst = binary.AppendUvarint(dst, k.Incarnation)
+	}
+	return dst
+}
+
+func versionOf(k Key) byte {
+	if k.Incarnation != 0 {
+		return incarnationKeyVersion
+	}
+	return keyVersion
 }
 
 func appendGroupKey(dst []byte, k Key) []byte {
-	return appendGroupID(append(dst, keyVersion, kindGroup), k)
+	return appendGroupID(append(dst, versionOf(k), kindGroup), k)
 }
 
 func appendOffsetKey(dst []byte, k Key, topic ids.TopicID, partition int32) []byte {
-	dst = appendGroupID(append(dst, keyVersion, kindOffset), k)
+	dst = appendGroupID(append(dst, versionOf(k), kindOffset), k)
 	dst = append(dst, topic[:]...)
 	return binary.BigEndian.AppendUint32(dst, uint32(partition))
 }
@@ -76,13 +89,16 @@ func parseKey(b []byte) (k recordKey, err error) {
 	if len(b) < 2 {
 		return k, errBadRecord
 	}
-	if b[0] != keyVersion || b[1] != kindGroup && b[1] != kindOffset {
+	if b[0] != keyVersion && b[0] != incarnationKeyVersion || b[1] != kindGroup && b[1] != kindOffset {
 		return k, errNewerRecord
 	}
 	k.kind = b[1]
 	r := decoder{b: b[2:]}
 	r.bytes(maxStoredName)
 	r.bytes(maxStoredName)
+	if b[0] == incarnationKeyVersion {
+		r.incarnation()
+	}
 	k.groupID = b[2 : len(b)-len(r.b)]
 	if k.kind == kindOffset {
 		copy(k.topic[:], r.take(len(k.topic)))
@@ -100,7 +116,20 @@ func parseKey(b []byte) (k recordKey, err error) {
 func parseGroupID(b []byte) (Key, error) {
 	r := decoder{b: b}
 	k := Key{Tenant: string(r.bytes(maxStoredName)), Group: string(r.bytes(maxStoredName))}
+	if len(r.b) > 0 {
+		k.Incarnation = r.incarnation()
+	}
 	return k, r.end()
+}
+
+// incarnation reads one, which is never 0 and written in as few bytes as it takes: there is one spelling of each key.
+func (r *decoder) incarnation() uint64 {
+	before := len(r.b)
+	v := r.uvarint()
+	if v == 0 || before-len(r.b) != len(binary.AppendUvarint(nil, v)) {
+		r.bad = true
+	}
+	return v
 }
 
 func appendOffsetValue(dst []byte, o *offset) []byte {

@@ -47,9 +47,10 @@ func TestRecordBytes(t *testing.T) {
 		name      string
 		got, want []byte
 	}{
-		{"group_key", appendGroupKey(nil, Key{"t", "gr"}), []byte("\x01\x01\x01t\x02gr")},
+		{"group_key", appendGroupKey(nil, Key{Tenant: "t", Group: "gr"}), []byte("\x01\x01\x01t\x02gr")},
+		{"group_key_of_an_incarnation", appendGroupKey(nil, Key{Tenant: "t", Group: "gr", Incarnation: 300}), []byte("\x02\x01\x01t\x02gr\xac\x02")},
 		{
-			"offset_key", appendOffsetKey(nil, Key{"t", "gr"}, ids.TopicID{0xaa, 15: 0xbb}, 258),
+			"offset_key", appendOffsetKey(nil, Key{Tenant: "t", Group: "gr"}, ids.TopicID{0xaa, 15: 0xbb}, 258),
 			[]byte("\x01\x02\x01t\x02gr\xaa\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xbb\x00\x00\x01\x02"),
 		},
 		{"offset_value", appendOffsetValue(nil, &offset{at: 1, leaderEpoch: -1, committedAt: 64}), []byte{1, 2, 1, 0x80, 1, 1, 0}},
@@ -105,6 +106,10 @@ func TestKeys(t *testing.T) {
 	if got, err := parseGroupID(k.groupID); err != nil || got != testKey {
 		t.Errorf("group: %+v, %v", got, err)
 	}
+	k, err = parseKey(appendOffsetKey(nil, again, topic, 5))
+	if got, bad := parseGroupID(k.groupID); err != nil || bad != nil || got != again || k.topic != topic || k.partition != 5 {
+		t.Errorf("key of an incarnation: %+v of %+v, %v, %v", k, got, err, bad)
+	}
 	tests := []struct {
 		name string
 		in   []byte
@@ -112,7 +117,11 @@ func TestKeys(t *testing.T) {
 	}{
 		{"empty", nil, errBadRecord},
 		{"version_alone", []byte{1}, errBadRecord},
-		{"later_version", []byte{2, 1, 0, 0}, errNewerRecord},
+		{"later_version", []byte{3, 1, 0, 0}, errNewerRecord},
+		{"no_incarnation", []byte{2, 1, 0, 0}, errBadRecord},
+		{"incarnation_of_none", []byte{2, 1, 0, 0, 0}, errBadRecord},
+		{"long_incarnation", []byte{2, 1, 0, 0, 0x81, 0}, errBadRecord},
+		{"tail_behind_the_incarnation", []byte{2, 1, 0, 0, 1, 0}, errBadRecord},
 		{"unknown_kind", []byte{1, 9, 0, 0}, errNewerRecord},
 		{"no_group", []byte{1, 1, 0}, errBadRecord},
 		{"length_beyond_the_end", []byte{1, 1, 200, 1, 'x'}, errBadRecord},
@@ -132,6 +141,8 @@ func TestKeys(t *testing.T) {
 func FuzzParseKey(f *testing.F) {
 	f.Add(appendGroupKey(nil, testKey))
 	f.Add(appendOffsetKey(nil, testKey, topicA, 3))
+	f.Add(appendGroupKey(nil, again))
+	f.Add(appendOffsetKey(nil, again, topicA, 3))
 	f.Add([]byte{1, 2, 0x80})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, err := parseKey(b)

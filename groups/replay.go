@@ -55,8 +55,10 @@ func (s *shard) load(term uint64) {
 		s.mu.Unlock()
 		return
 	}
-	s.installLocked(log, r)
+	var out outbox
+	s.installLocked(log, r, &out)
 	s.mu.Unlock()
+	out.send()
 	s.c.metrics.loadSeconds.Observe(took.Seconds())
 	s.c.logger.Debug("groups loaded", zap.Int32("shard", s.index), zap.Int("groups", len(r.groups)), zap.Int("records", r.records),
 		zap.Duration("took", took))
@@ -84,7 +86,7 @@ func (s *shard) loadFailedLocked(err error) {
 }
 
 // installLocked takes over what was read.
-func (s *shard) installLocked(log Shard, r *replay) {
+func (s *shard) installLocked(log Shard, r *replay, out *outbox) {
 	now := s.c.now()
 	s.log, s.phase, s.topics = log, ready, r.topics
 	s.groups = make(map[string]*entry, len(r.groups))
@@ -102,6 +104,7 @@ func (s *shard) installLocked(log Shard, r *replay) {
 		s.settleLocked(e, &effects{})
 	}
 	img := s.c.opts.Image()
+	s.forgetTenantsLocked(img, out)
 	s.forgetTopicsLocked(func(id ids.TopicID) bool { return img.TopicByID(id) == nil })
 	s.armLocked()
 }

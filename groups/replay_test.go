@@ -36,7 +36,7 @@ func TestReplay(t *testing.T) {
 	gone := func(r testRecord) testRecord { return testRecord{key: r.key} }
 	group := testRecord{appendGroupKey(nil, testKey), appendGroupValue(nil, testGroupRecord())}
 	older := testRecord{appendGroupKey(nil, testKey), appendGroupValue(nil, &groupRecord{Generation: 1})}
-	other := Key{"t", "other"}
+	other := Key{Tenant: "t", Group: "other"}
 	tests := []struct {
 		name    string
 		records []testRecord
@@ -155,7 +155,7 @@ func replayBatches(tb testing.TB, n, groups int) [][]byte {
 		binary.BigEndian.PutUint64(topics[i][:], uint64(i+1)*0x9e3779b97f4a7c15)
 	}
 	for i := range n {
-		k := Key{"default", fmt.Sprintf("group-%06d", i%groups)}
+		k := Key{Tenant: "default", Group: fmt.Sprintf("group-%06d", i%groups)}
 		rest := i / groups
 		records = append(records, offsetRecord(k, topics[rest%len(topics)], int32(rest/len(topics)), int64(i)))
 		if len(records) == 1000 {

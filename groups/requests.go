@@ -6,8 +6,13 @@ import (
 	"github.com/felixlog/felix/internal/ids"
 )
 
-// Key names a group. Group ids live inside a tenant: two tenants' groups of one name have nothing in common.
-type Key struct{ Tenant, Group string }
+// Key names a group. Group ids live inside a tenant: two tenants' groups of one name have nothing in common, be it that one of the tenants
+// was deleted and the other made under its name.
+type Key struct {
+	Tenant      string
+	Incarnation uint64 // of the tenant
+	Group       string
+}
 
 // Protocol is one way of assigning work that a member can speak, with what the member says in it (opaque).
 type Protocol struct {

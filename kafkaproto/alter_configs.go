@@ -125,7 +125,7 @@ func (c *call) alterConfigs(list []resourceChange, replace, validateOnly bool) [
 	for i := range list {
 		seen.add(resourceKey{list[i].kind, list[i].name})
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	out := make([]resourceOutcome, 0, len(list))
 	var wanted []broker.ConfigChanges
 	var at []int

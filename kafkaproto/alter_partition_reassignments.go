@@ -35,7 +35,7 @@ func handleAlterPartitionReassignments(c *call) {
 		c.reply(resp)
 		return
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	for i := range req.Topics {
 		asked := &req.Topics[i]
 		out := kmsg.NewAlterPartitionAssignmentsResponseTopic()

@@ -18,7 +18,7 @@ var errNoLogDir = errcode.New(errcode.LogDirNotFound, "the node has no such dire
 func handleAlterReplicaLogDirs(c *call) {
 	req := c.req.(*kmsg.AlterReplicaLogDirsRequest)
 	resp := c.response().(*kmsg.AlterReplicaLogDirsResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = []kmsg.AlterReplicaLogDirsResponseTopic{}
 	at := map[string]int{} // place in resp.Topics: a topic may be asked into several directories
 	for i := range req.Dirs {

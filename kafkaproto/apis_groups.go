@@ -30,7 +30,7 @@ var errForbiddenGroup = errcode.New(errcode.UnauthorizedGroup, "the principal ha
 func (c *call) group(name string, rights ...broker.Action) (groups.Key, error) {
 	for _, a := range rights {
 		if c.caller().AllowedGroup(a, name) {
-			return groups.Key{Tenant: c.caller().Tenant, Group: name}, nil
+			return groups.Key{Tenant: c.caller().Tenant, Incarnation: c.caller().Incarnation, Group: name}, nil
 		}
 	}
 	return groups.Key{}, errForbiddenGroup

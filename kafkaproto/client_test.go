@@ -49,7 +49,7 @@ func newHarness(t testing.TB, change func(*Options)) *harness {
 	go func() { served <- srv.Serve(ln) }()
 	h := &harness{t: t, node: node, srv: srv, addr: ln.Addr().String()}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := srv.Close(ctx); err != nil {
 			t.Errorf("close: %v", err)
@@ -114,7 +114,7 @@ func (c *client) send(req kmsg.Request) int32 {
 // frame reads one answer without its size.
 func (c *client) frame() []byte {
 	c.t.Helper()
-	_ = c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	var size [4]byte
 	if _, err := io.ReadFull(c.nc, size[:]); err != nil {
 		c.t.Fatalf("read size: %v", err)
@@ -155,7 +155,7 @@ func (c *client) ask(req kmsg.Request) kmsg.Response {
 // wantClosed checks that the server closes the connection without another byte.
 func (c *client) wantClosed() {
 	c.t.Helper()
-	_ = c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	n, err := c.nc.Read(make([]byte, 64))
 	var timeout net.Error
 	if n > 0 || err == nil || errors.As(err, &timeout) && timeout.Timeout() {
@@ -176,9 +176,9 @@ func (c *client) wantSilent() {
 // eventually polls cond, for what happens on the server's goroutines.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); {
+	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within a minute: %s", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -54,6 +54,7 @@ type conn struct {
 	started  time.Time
 	mutedTil time.Time
 
+	tenant  atomic.Pointer[tenantMark] // whose connection it is; nil before authentication
 	closed  atomic.Bool
 	ending  atomic.Bool // no more requests are read: the server closes, or an answer was the last
 	settled bool        // the goroutine's stack is fresh; reading goroutine
@@ -109,6 +110,7 @@ func newConn(s *Server, nc net.Conn, addr netip.Addr) *conn {
 	c.in.init(c)
 	if s.opts.Anonymous != nil {
 		c.caller, c.ready = *s.opts.Anonymous, true
+		c.mark(s.anonymousMark())
 	}
 	c.active = c.started
 	return c

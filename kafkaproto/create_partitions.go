@@ -23,7 +23,7 @@ func handleCreatePartitions(c *call) {
 	for i := range req.Topics {
 		seen.add(req.Topics[i].Topic)
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = make([]kmsg.CreatePartitionsResponseTopic, 0, len(req.Topics))
 	var wanted []broker.MorePartitions
 	var at []int

@@ -28,7 +28,7 @@ func handleDeleteRecords(c *call) {
 	resp := c.response().(*kmsg.DeleteRecordsResponse)
 	ctx, cancel := c.within(req.TimeoutMillis)
 	defer cancel()
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = make([]kmsg.DeleteRecordsResponseTopic, 0, len(req.Topics))
 	for i := range req.Topics {
 		asked := &req.Topics[i]

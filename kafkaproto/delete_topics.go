@@ -91,7 +91,7 @@ func (c *call) deletionOf(d deletion, twice bool) (broker.TopicName, error) {
 		return broker.TopicName{}, errTopicIDTwice
 	case d.name == nil:
 		// By id, a topic that Kafka clients cannot name does not exist for them.
-		if t := c.srv.node.Image().TopicByID(d.id); !visible(t) || c.srv.names.join(t.Namespace, t.Name) == "" {
+		if t := c.view().TopicByID(d.id); !visible(t) || c.srv.names.join(t.Namespace, t.Name) == "" {
 			return broker.TopicName{}, errNoTopicID
 		}
 		return broker.TopicName{ID: d.id}, nil
@@ -100,7 +100,7 @@ func (c *call) deletionOf(d deletion, twice bool) (broker.TopicName, error) {
 		if err != nil {
 			return broker.TopicName{}, errNoTopic
 		}
-		if t := c.srv.node.Image().Topic(c.caller().Tenant, namespace, stream); t != nil && !visible(t) &&
+		if t := c.view().Topic(c.caller().Tenant, namespace, stream); t != nil && !visible(t) &&
 			c.caller().Allowed(broker.StreamManage, namespace, stream) {
 			return broker.TopicName{}, errNoTopic
 		}
@@ -113,7 +113,7 @@ func (c *call) deletedTopic(out *kmsg.DeleteTopicsResponseTopic, res broker.Topi
 	t := res.Topic
 	if res.Err != nil {
 		out.ErrorCode, out.ErrorMessage = c.describe(res.Err)
-		t = c.srv.node.Image().TopicByID(out.TopicID)
+		t = c.view().TopicByID(out.TopicID)
 		if out.Topic != nil || t == nil || errcode.Of(res.Err) == errcode.UnknownTopicID {
 			return
 		}

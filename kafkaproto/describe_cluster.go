@@ -28,7 +28,7 @@ func handleDescribeCluster(c *call) {
 		c.reply(resp)
 		return
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.ClusterID, resp.ControllerID = view.ClusterID(), int32(view.Controller())
 	for i := range view.Nodes() {
 		n := &view.Nodes()[i]

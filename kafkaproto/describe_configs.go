@@ -27,7 +27,7 @@ var errResourceTwice = errcode.New(errcode.InvalidRequest, "each resource must a
 func handleDescribeConfigs(c *call) {
 	req := c.req.(*kmsg.DescribeConfigsRequest)
 	resp := c.response().(*kmsg.DescribeConfigsResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	d := configDescription{c: c, view: view, synonyms: req.IncludeSynonyms, docs: req.IncludeDocumentation}
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, 0, len(req.Resources))
 	for i := range req.Resources {

@@ -28,7 +28,7 @@ func handleDescribeLogDirs(c *call) {
 	dir := kmsg.NewDescribeLogDirsResponseDir()
 	dir.Dir = c.admin().LogDir()
 	dir.TotalBytes, dir.UsableBytes = c.admin().DiskSpace()
-	view := c.srv.node.Image()
+	view := c.view()
 	dir.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
 	if req.Topics == nil {
 		view.TopicsOf(c.caller().Tenant, func(t *cluster.Topic) bool {

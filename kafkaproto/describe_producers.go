@@ -15,7 +15,7 @@ import (
 func handleDescribeProducers(c *call) {
 	req := c.req.(*kmsg.DescribeProducersRequest)
 	resp := c.response().(*kmsg.DescribeProducersResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = make([]kmsg.DescribeProducersResponseTopic, 0, len(req.Topics))
 	for i := range req.Topics {
 		asked := &req.Topics[i]

@@ -30,7 +30,7 @@ func handleDescribeQuorum(c *call) {
 		c.reply(resp)
 		return
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	// As in Kafka, a request about anything else beside it is refused for all it asks about.
 	sound := len(req.Topics) == 1 && req.Topics[0].Topic == metadataTopic && len(req.Topics[0].Partitions) == 1 && req.Topics[0].Partitions[0].Partition == 0
 	for i := range req.Topics {

@@ -25,7 +25,7 @@ func handleDescribeTopicPartitions(c *call) {
 	req := c.req.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := c.response().(*kmsg.DescribeTopicPartitionsResponse)
 	resp.Topics = []kmsg.DescribeTopicPartitionsResponseTopic{}
-	d := topicPages{c: c, view: c.srv.node.Image(), resp: resp}
+	d := topicPages{c: c, view: c.view(), resp: resp}
 	d.left = max(1, min(int(req.ResponsePartitionLimit), maxDescribedPartitions))
 	names := d.names(req)
 	var from int32

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/felixlog/felix/internal/buf"
+	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
 )
 
@@ -126,6 +127,16 @@ func (c *call) context() context.Context { return c.srv.life }
 
 // caller is who sent the request; never nil. It is the zero Caller before authentication.
 func (c *call) caller() *Caller { return &c.conn.caller }
+
+// view is the metadata that the request is answered by. To a caller whose tenant has gone meanwhile it is empty: a tenant that was made under
+// its name since is another one's. Its connection is being closed.
+func (c *call) view() *cluster.Image {
+	img := c.srv.node.Image()
+	if caller := c.caller(); caller.Known() && !img.HasTenant(caller.Tenant, caller.Incarnation) {
+		return cluster.NewImage(img.Defaults())
+	}
+	return img
+}
 
 // code is the wire code of err for this API and version, and notes the failure for the metric. nil gives 0.
 func (c *call) code(err error) int16 {

@@ -43,7 +43,7 @@ func handleElectLeaders(c *call) {
 	case req.Topics == nil:
 		c.electAll(req.ElectionType, resp)
 	default:
-		view := c.srv.node.Image()
+		view := c.view()
 		for i := range req.Topics {
 			out := kmsg.NewElectLeadersResponseTopic()
 			out.Topic = req.Topics[i].Topic
@@ -63,7 +63,7 @@ func handleElectLeaders(c *call) {
 
 // electAll answers for every topic that the caller may manage, with those of its partitions that lack the leader asked for.
 func (c *call) electAll(kind int8, resp *kmsg.ElectLeadersResponse) {
-	view := c.srv.node.Image()
+	view := c.view()
 	view.TopicsOf(c.caller().Tenant, func(t *cluster.Topic) bool {
 		out := kmsg.NewElectLeadersResponseTopic()
 		out.Topic, out.Partitions = c.srv.names.join(t.Namespace, t.Name), []kmsg.ElectLeadersResponseTopicPartition{}

@@ -38,6 +38,7 @@ func newFakeNode() *fakeNode {
 	b.PutNode(cluster.Node{ID: "n1", Broker: 1, KafkaHost: "127.0.0.1", KafkaPort: 9092, Live: true})
 	b.PutNode(cluster.Node{ID: "n2", Broker: 2, KafkaHost: "other.example", KafkaPort: 9093, Rack: "r2", Live: true})
 	b.PutTenant(cluster.Tenant{Name: testTenant})
+	b.PutTenant(cluster.Tenant{Name: "t2"})
 	b.PutNamespace(cluster.Namespace{Tenant: testTenant, Name: "default"})
 	return &fakeNode{image: b.Build(1), shards: map[ids.ShardID]*fakeShard{}}
 }

@@ -105,7 +105,7 @@ func handleFetch(c *call) {
 	f := fetches.Get().(*fetch)
 	f.refs.Store(1)
 	f.srv, f.conn, f.slot, f.api, f.version, f.correlation = c.srv, c.conn, c.slot, c.api, c.version, c.correlation
-	f.view = c.srv.node.Image()
+	f.view = c.view()
 	req, ok := f.decode(c.body)
 	if !ok {
 		f.release()
@@ -140,7 +140,7 @@ func handleFetch(c *call) {
 
 // openSession applies the request's session id and epoch. Afterwards parts are all partitions to be fetched.
 func (f *fetch) openSession(caller *Caller, req *fetchRequest) {
-	owner := sessionOwner{caller.Tenant, caller.Principal}
+	owner := sessionOwner{caller.Tenant, caller.Incarnation, caller.Principal}
 	sessions := f.srv.sessions
 	f.full = true
 	switch req.epoch {

@@ -45,7 +45,11 @@ type fetchSessions struct {
 }
 
 // sessionOwner is whom a session belongs to.
-type sessionOwner struct{ tenant, principal string }
+type sessionOwner struct {
+	tenant      string
+	incarnation uint64
+	principal   string
+}
 
 type fetchSession struct {
 	id      int32

@@ -166,7 +166,7 @@ func TestFetchSessionSlots(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newFetchSessions(2, func() time.Time { return now })
 	parts := func() []fetchPart { return []fetchPart{{name: "a", index: 0}, {name: "a", index: 1}} }
-	me, you := sessionOwner{"t", "me"}, sessionOwner{"t", "you"}
+	me, you := sessionOwner{tenant: "t", principal: "me"}, sessionOwner{tenant: "t", principal: "you"}
 	one, _ := s.create(me, false, parts())
 	two, _ := s.create(me, false, parts())
 	if one == nil || two == nil || one.id == two.id || one.id <= 0 {
@@ -262,7 +262,7 @@ func TestFetchSessionAllocations(t *testing.T) {
 	}); n > 1+poolSlack {
 		t.Errorf("%v allocations for 200 partitions without news, want at most 1", n)
 	}
-	h.srv.sessions.drop(sessionOwner{testTenant, ""}, id)
+	h.srv.sessions.drop(sessionOwner{tenant: testTenant}, id)
 }
 
 func TestFetchSessionIsBounded(t *testing.T) {
@@ -316,7 +316,7 @@ func TestFetchSessionIsBounded(t *testing.T) {
 
 func TestFetchSessionsTogetherAreBounded(t *testing.T) {
 	s := newFetchSessions(10, time.Now)
-	owner := sessionOwner{"t", "me"}
+	owner := sessionOwner{tenant: "t", principal: "me"}
 	var all []*fetchSession
 	for range 4 {
 		made, _ := s.create(owner, false, []fetchPart{{name: "a"}})

@@ -34,7 +34,7 @@ var (
 func handleFindCoordinator(c *call) {
 	req := c.req.(*kmsg.FindCoordinatorRequest)
 	resp := c.response().(*kmsg.FindCoordinatorResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	if c.version < 4 {
 		found := c.coordinator(view, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.ErrorMessage = found.ErrorCode, found.ErrorMessage

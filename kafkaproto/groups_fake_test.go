@@ -198,7 +198,7 @@ func (g *fakeGroups) DeleteOffsets(k groups.Key, list []groups.TopicPartition, d
 	g.items(k, done)
 }
 
-func (g *fakeGroups) List(tenant string, yield func(groups.Overview) bool) error {
+func (g *fakeGroups) List(tenant string, _ uint64, yield func(groups.Overview) bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, o := range g.lists[tenant] {

@@ -81,6 +81,9 @@ func (c *conn) run(a *api, h header, body []byte, frame *buf.Ref) {
 		k.replyIllegalState()
 	case c.expired() && a.key != keySASLHandshake && a.key != keySASLAuthenticate && a.key != keyAPIVersions:
 		k.abort()
+	case !a.open && c.tenantGone():
+		k.drop()
+		c.shut(errTenantGone)
 	default:
 		a.handle(k)
 	}

@@ -40,7 +40,7 @@ func handleListConfigResources(c *call) {
 		r.Type, r.Name = int8(t), name
 		resp.ConfigResources = append(resp.ConfigResources, r)
 	}
-	view := c.srv.node.Image()
+	view := c.view()
 	if wanted(kmsg.ConfigResourceTypeTopic) {
 		view.TopicsOf(c.caller().Tenant, func(t *cluster.Topic) bool {
 			if name := c.srv.names.join(t.Namespace, t.Name); name != "" && visible(t) && mayDescribe(c.caller(), t.Namespace, t.Name) {

@@ -28,7 +28,7 @@ func handleListGroups(c *call) {
 	caller := c.caller()
 	var err error
 	if caller.Known() {
-		err = c.srv.opts.Groups.List(caller.Tenant, func(o groups.Overview) bool {
+		err = c.srv.opts.Groups.List(caller.Tenant, caller.Incarnation, func(o groups.Overview) bool {
 			if states.passes(o.State) && types.passes(o.Type) && caller.AllowedGroup(broker.GroupConsume, o.Group) {
 				g := kmsg.NewListGroupsResponseGroup()
 				g.Group, g.ProtocolType, g.GroupState, g.GroupType = o.Group, o.ProtocolType, o.State, o.Type

@@ -51,7 +51,7 @@ type partitionKey struct {
 func handleListOffsets(c *call) {
 	req := c.req.(*kmsg.ListOffsetsRequest)
 	resp := c.response().(*kmsg.ListOffsetsResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	seen := duplicates[partitionKey]{}
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {

@@ -39,11 +39,11 @@ func handleMetadata(c *call) {
 	resp := c.response().(*kmsg.MetadataResponse)
 	m := metadataAnswer{c: c, resp: resp, operations: req.IncludeTopicAuthorizedOperations}
 	if req.Topics == nil || c.version == 0 && len(req.Topics) == 0 {
-		m.view = c.srv.node.Image()
+		m.view = c.view()
 		m.all()
 	} else {
 		m.create(req)
-		m.view = c.srv.node.Image()
+		m.view = c.view()
 		resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(req.Topics))
 		for i := range req.Topics {
 			resp.Topics = append(resp.Topics, m.asked(&req.Topics[i]))
@@ -118,7 +118,7 @@ func (m *metadataAnswer) create(req *kmsg.MetadataRequest) {
 	if !srv.opts.AutoCreate || m.c.version >= 4 && !req.AllowAutoTopicCreation {
 		return
 	}
-	view := srv.node.Image()
+	view := m.c.view()
 	for i := range req.Topics {
 		if req.Topics[i].Topic == nil {
 			continue

@@ -40,7 +40,7 @@ func handleOffsetCommit(c *call) {
 		commit.RetentionMs = -1
 	}
 	var places []commitPlace
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = make([]kmsg.OffsetCommitResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		asked, out := &req.Topics[i], &resp.Topics[i]

@@ -24,7 +24,7 @@ func handleOffsetDelete(c *call) {
 	}
 	var places []commitPlace
 	var list []groups.TopicPartition
-	view := c.srv.node.Image()
+	view := c.view()
 	topics := make([]kmsg.OffsetDeleteResponseTopic, len(req.Topics))
 	for i := range req.Topics {
 		asked, out := &req.Topics[i], &topics[i]

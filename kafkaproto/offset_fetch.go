@@ -38,7 +38,7 @@ func handleOffsetFetch(c *call) {
 	req := c.req.(*kmsg.OffsetFetchRequest)
 	resp := c.response().(*kmsg.OffsetFetchResponse)
 	c.conn.awaitOffsets(c.slot)
-	f := offsetFetch{c: c, view: c.srv.node.Image()}
+	f := offsetFetch{c: c, view: c.view()}
 	if c.version < 8 {
 		want := wantedOffsets{group: req.Group, all: c.version >= 2 && req.Topics == nil}
 		for i := range req.Topics {

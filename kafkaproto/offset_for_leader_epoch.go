@@ -19,7 +19,7 @@ import (
 func handleOffsetForLeaderEpoch(c *call) {
 	req := c.req.(*kmsg.OffsetForLeaderEpochRequest)
 	resp := c.response().(*kmsg.OffsetForLeaderEpochResponse)
-	view := c.srv.node.Image()
+	view := c.view()
 	resp.Topics = make([]kmsg.OffsetForLeaderEpochResponseTopic, 0, len(req.Topics))
 	for i := range req.Topics {
 		asked := &req.Topics[i]

@@ -28,7 +28,7 @@ type Identity struct {
 // Verifier checks SASL credentials. Implementations are safe for concurrent use.
 type Verifier interface {
 	// VerifyPlain checks the user name and password of SASL PLAIN. The user name is the tenant of the credential: an identity of another
-	// one is refused. An error of kind AuthenticationFailed carries a reason
+	// one is refused, and the caller's incarnation is that of the tenant for which the credential was checked. An error of kind AuthenticationFailed carries a reason
 	// that the client may read; for every other error the client gets a general sentence and the error goes to the log.
 	// Neither may contain the password.
 	VerifyPlain(ctx context.Context, user, password string) (Identity, error)
@@ -105,7 +105,7 @@ type groupOffsets interface {
 
 // groupTools is what tools ask.
 type groupTools interface {
-	List(tenant string, yield func(groups.Overview) bool) error
+	List(tenant string, incarnation uint64, yield func(groups.Overview) bool) error
 	Describe(k groups.Key) (groups.Description, error)
 	Delete(k groups.Key, done func(error))
 }

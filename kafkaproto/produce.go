@@ -124,7 +124,7 @@ func newProduce(c *call) *produce {
 	p := produces.Get().(*produce)
 	p.refs.Store(1)
 	p.srv, p.conn, p.slot, p.api, p.version, p.correlation = c.srv, c.conn, c.slot, c.api, c.version, c.correlation
-	p.view = c.srv.node.Image()
+	p.view = c.view()
 	p.began = time.Now()
 	return p
 }

@@ -177,7 +177,7 @@ func TestStreamedProduceMalformed(t *testing.T) {
 // wantClosedOrReset is wantClosed for a server that leaves bytes unread.
 func (c *client) wantClosedOrReset() {
 	c.t.Helper()
-	_ = c.nc.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.nc.SetReadDeadline(time.Now().Add(time.Minute))
 	if n, err := c.nc.Read(make([]byte, 64)); n > 0 || err == nil {
 		c.t.Fatalf("read %d bytes, %v; want the connection closed", n, err)
 	}

@@ -129,7 +129,7 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 	if err := c.checkCertificate(&id); err != nil {
 		return 0, err
 	}
-	if c.sasl.done && (id.Caller.Tenant != c.caller.Tenant || id.Caller.Principal != c.caller.Principal) {
+	if c.sasl.done && (id.Caller.Tenant != c.caller.Tenant || id.Caller.Principal != c.caller.Principal || id.Caller.Incarnation != c.caller.Incarnation) {
 		return 0, errcode.New(errcode.AuthenticationFailed, "the principal changed on a connection that was authenticated already")
 	}
 	if !id.Expires.IsZero() {
@@ -138,6 +138,7 @@ func (c *conn) authenticate(token []byte) (lifetime time.Duration, err error) {
 		}
 	}
 	c.caller, c.ready = id.Caller, true
+	c.mark(&tenantMark{id.Caller.Tenant, id.Caller.Incarnation})
 	c.sasl.done, c.sasl.expires = true, id.Expires
 	return lifetime, nil
 }

@@ -39,6 +39,9 @@ type Server struct {
 	// serving ends when Close has told every connection: readers that rest stop resting.
 	serving *lifetime
 
+	anonymous      atomic.Pointer[tenantMark] // of connections without a login; nil before the first
+	tenantsDeleted atomic.Uint64              // as of the image that Apply was told of last
+
 	closing atomic.Bool // no new connections, no new requests
 	wg      sync.WaitGroup
 

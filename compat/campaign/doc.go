@@ -40,13 +40,15 @@
 // record and gets a commit acknowledged within 5 s more, and a member that leaves is gone by then: an error alone is not enough. Every
 // round ends only when all groups are at rest and have had all that the log holds.
 //
-// soak: a mixed load for N minutes (20 at least say something) in three lives of the server, between which it is stopped once and killed
-// once: loads of four clients, round trips of four others, members of groups of seven that join, leave and crash, topics and groups that
-// come and go. Resident memory, heap, goroutines and descriptors are sampled every two seconds. Of each life the first 100 s (of a short
-// one the first third) are warm-up; of the rest, the median of the last third is compared with that of the first third, and that of each
-// later life's last third with the first life's: at most 1.15 times it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1
-// times and 25. Both thirds must have had at least half of the load, and each client's members records in each life. The load's records
-// must be there once and in order, and a client may fail only when the server was down, or back for less than 20 s.
+// soak: a mixed load of eleven clients for N minutes (20 at least say something) in three lives of the server, between which it is stopped
+// once and killed once: loads of four clients, round trips of the seven others, members of groups of all but kcat that join, leave and
+// crash, topics and groups that come and go. kafkajs reads its round trips as the only member of a new group each time; members of
+// kafka-go have a group of their own, since they and most others cannot lead each other. Resident memory, heap, goroutines and descriptors
+// are sampled every two seconds. Of each life the first 100 s (of a short one the first third) are warm-up; of the rest, the median of the
+// last third is compared with that of the first third, and that of each later life's last third with the first life's: at most 1.15 times
+// it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1 times and 25. Both thirds must have had at least half of the load,
+// and each client's members records in each life. The load's records must be there once and in order, and a client may fail only when the
+// server was down, or back for less than 20 s.
 //
 // native: N minutes (6 at least say something) of native clients, written here over quic-go, in three lives of the server or more, of about
 // three minutes each; between two lives it is stopped twice and killed twice with all clients at work. Seven publishers write numbered
@@ -61,6 +63,15 @@
 // the last third may be 1.15 times that of the first, and that of the first life's last third, and 16 MiB (heap: and 12 MiB); for
 // goroutines and descriptors 1.1 times and 40 or 25.
 //
+// client: the Go client (package client of the root module) under N kills of the server at random moments, some of them while it starts,
+// some followed by more silence than connections live. Seven publishers write numbered records to a durable stream of one shard and one of
+// four: idempotent ones, one that may store twice, and ones that give up; waiting for each answer, in batches, and without waiting. Five
+// subscribers read all of it: two from the beginning to the end of the campaign, two that end now and then and begin anew from their
+// positions, one from where it came. Nothing is repeated or resumed by the campaign: that is the client's work. Every subscriber must get
+// each offset once and in order; each idempotent record must be stored once, at the offset of its answer; what failed as not stored may not
+// be there; records of one publisher stay in order in each shard. After each start all publishers and subscribers must go on within 30 s.
+// Goroutines may not grow from the first third of the kills to the last, and at the end none may be left.
+//
 // fuzz: every fuzz target of the root module runs for N minutes, one after the other, on all cores. A row says time and executions of
 // each target and the generation of the code that ran, a hash of its sources; the campaign adds the rows of the page up and prints the
 // totals. ARGS='-target-total M' skips what has M minutes of its present code. The seed only names the row: Go's fuzzer takes none.
@@ -68,12 +79,12 @@
 // PEER=kafka runs kill, groups, streams and connect against Apache Kafka, without log verify and without a row, to try the campaign itself.
 //
 // Files: main.go (flags), load.go (producers), check.go (the checker, pure), read.go (feeding it from the server), kill.go, disk.go,
-// state.go (what survives an interruption), ledger.go; for hostile: hostile.go, steady.go (the producer), crowd.go (the child
-// process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go and connect.go, whose work is
-// done by the packages beside this one; for native: native.go, nativewire.go (the client), nativeload.go, nativeread.go, nativeexam.go,
-// nativehostile.go, nativecheck.go and nativejudge.go (pure); for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go,
-// groupmember.go, grouptotals.go, grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go,
-// soakwork.go (what the clients do), soakcheck.go (pure).
+// state.go (what survives an interruption), footprint.go (what a server takes), ledger.go; for hostile: hostile.go, steady.go (the
+// producer), crowd.go (the child process with the connections), busy.go, attack.go, arsenal.go (the frames), verdict.go (pure); streams.go
+// and connect.go, whose work is done by the packages beside this one; for native: native.go, nativewire.go (the client), nativeload.go,
+// nativeread.go, nativeexam.go, nativehostile.go, nativecheck.go and nativejudge.go (pure); for client: client.go, clientload.go,
+// clientcheck.go (pure); for fuzz: fuzz.go, generation.go, fuzzledger.go (pure); for groups: groups.go, groupmember.go, grouptotals.go,
+// grouplate.go (late commits), churn.go (who comes and goes, pure), groupcheck.go (pure); for soak: soak.go, soakwork.go (what the clients do), soakcheck.go (pure).
 //
 // Invariants
 //   - Each round draws from a generator seeded by (seed, round), so an interrupted campaign continues with the rounds it would have

@@ -57,8 +57,8 @@ const (
 func main() {
 	driver.MaybeServe()
 	var o options
-	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak, native or fuzz")
-	flag.IntVar(&o.rounds, "n", 10, "rounds: kills, full disks, triples of hostile phases, disturbances; soak, native: minutes; fuzz: minutes a target")
+	flag.StringVar(&o.kind, "kind", "kill", "kill, disk, hostile, streams, connect, groups, soak, native, client or fuzz")
+	flag.IntVar(&o.rounds, "n", 10, "rounds: kills (kill, client), full disks, triples of hostile phases, disturbances; soak, native: minutes; fuzz: minutes a target")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the moments and choices")
 	flag.StringVar(&o.ledger, "ledger", filepath.Join(peer.ModuleDir(), "..", "docs", "campaigns.md"), "page that gets a row; empty for none")
 	flag.StringVar(&o.out, "out", filepath.Join(peer.ModuleDir(), "campaign", "out"), "directory of interrupted and failed campaigns")
@@ -87,11 +87,11 @@ func run(o options) int {
 	defer stop()
 	kinds := map[string]func(context.Context, options) (verdict, error){
 		"kill": runKill, "disk": runDisk, "hostile": runHostile, "streams": runStreams, "connect": runConnect,
-		"groups": runGroups, "soak": runSoak, "native": runNative, "fuzz": runFuzz,
+		"groups": runGroups, "soak": runSoak, "native": runNative, "client": runClient, "fuzz": runFuzz,
 	}
 	campaign := kinds[o.kind]
 	if campaign == nil || o.rounds <= 0 || o.phase <= 0 || o.steadyRate <= 0 || o.crowdRate <= 0 {
-		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak, native or fuzz, at least one round, and rates above 0\n",
+		fmt.Fprintf(os.Stderr, "campaign: kind %q, %d rounds: want kill, disk, hostile, streams, connect, groups, soak, native, client or fuzz, at least one round, and rates above 0\n",
 			o.kind, o.rounds)
 		return exitUsage
 	}

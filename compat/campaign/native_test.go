@@ -118,7 +118,10 @@ func TestNativeJudge(t *testing.T) {
 	life := func(change func(i int, s *nativeSample)) []nativeSample {
 		out := make([]nativeSample, 30)
 		for i := range out {
-			out[i] = nativeSample{at: begin.Add(time.Duration(i) * 2 * time.Second), resident: 60 << 20, heap: 20 << 20, goroutines: 100, descriptors: 30, acked: int64(i * 200)}
+			out[i] = nativeSample{
+				footprint: footprint{resident: 60 << 20, heap: 20 << 20, goroutines: 100, descriptors: 30},
+				at:        begin.Add(time.Duration(i) * 2 * time.Second), acked: int64(i * 200),
+			}
 			if change != nil {
 				change(i, &out[i])
 			}

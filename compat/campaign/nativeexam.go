@@ -1,16 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -287,75 +281,24 @@ func (x *exam) judge(counted int64, others bool) {
 	}
 }
 
-// sample looks at the server's process and at its metrics.
+// sample looks at the server, and at what the publishers have got.
 func (c *nativeCampaign) sample(ctx context.Context) (nativeSample, error) {
 	out := nativeSample{at: time.Now()}
-	pid := c.server.PID()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
+	var err error
+	if out.footprint, err = footprintOf(ctx, c.server); err != nil {
 		return out, err
 	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return out, fmt.Errorf("/proc/%d/statm is %q", pid, b)
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	if err != nil {
-		return out, err
-	}
-	out.resident = pages * float64(os.Getpagesize())
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return out, err
-	}
-	out.descriptors = float64(len(open))
-	page, err := c.metrics(ctx)
-	if err != nil {
-		return out, err
-	}
-	out.goroutines, out.heap = page["go_goroutines"], page["go_memstats_heap_alloc_bytes"]
 	out.acked, _, _ = c.check.counts()
 	return out, nil
 }
 
 // metric is one metric of the server, without labels.
 func (c *nativeCampaign) metric(ctx context.Context, name string) (float64, error) {
-	page, err := c.metrics(ctx)
+	page, err := metricsOf(ctx, c.server)
 	if err != nil {
 		return 0, err
 	}
-	v, ok := page[name]
-	if !ok {
-		return 0, fmt.Errorf("the server has no metric %s", name)
-	}
-	return v, nil
-}
-
-// metrics are all metrics of the server by their names and labels.
-func (c *nativeCampaign) metrics(ctx context.Context) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.server.Bound("metrics")+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	return readMetrics(res.Body)
-}
-
-// readMetrics reads a page in Prometheus' text format.
-func readMetrics(r io.Reader) (map[string]float64, error) {
-	out := map[string]float64{}
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			out[name] = v
-		}
-	}
-	return out, lines.Err()
+	return page.value(name)
 }
 
 // alive is an error if the server has ended.

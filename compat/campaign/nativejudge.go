@@ -17,9 +17,9 @@ const (
 
 // nativeSample is one look at the server.
 type nativeSample struct {
-	at                                      time.Time
-	resident, heap, goroutines, descriptors float64
-	acked                                   int64
+	footprint
+	at    time.Time
+	acked int64
 }
 
 // nativeQuantity is what must stay flat: the median of a later third may be factor times that of an earlier one, and floor. The bounds

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -314,64 +310,15 @@ func (s *soak) finish(ctx context.Context, good bool) error {
 	return err
 }
 
-// sample looks at the server's process and at its metrics.
+// sample looks at the server, and at what the load has got.
 func (s *soak) sample(ctx context.Context) (soakSample, error) {
 	out := soakSample{at: time.Now()}
-	pid := s.server.PID()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
+	var err error
+	if out.footprint, err = footprintOf(ctx, s.server); err != nil {
 		return out, err
 	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return out, fmt.Errorf("/proc/%d/statm is %q", pid, b)
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	if err != nil {
-		return out, err
-	}
-	out.resident = pages * float64(os.Getpagesize())
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return out, err
-	}
-	out.descriptors = float64(len(open))
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.server.Bound("metrics")+"/metrics", nil)
-	if err != nil {
-		return out, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return out, err
-	}
-	defer res.Body.Close()
-	values, err := parseMetrics(res.Body, "go_goroutines", "go_memstats_heap_alloc_bytes")
-	if err != nil {
-		return out, err
-	}
-	out.goroutines, out.heap = values[0], values[1]
 	for _, n := range s.fleet.counts() {
 		out.acks += n
-	}
-	return out, nil
-}
-
-// parseMetrics finds metrics without labels, by their names, on a page in Prometheus' text format.
-func parseMetrics(r io.Reader, names ...string) ([]float64, error) {
-	found := map[string]float64{}
-	for lines := bufio.NewScanner(r); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			found[name] = v
-		}
-	}
-	out := make([]float64, len(names))
-	for i, name := range names {
-		v, ok := found[name]
-		if !ok {
-			return nil, fmt.Errorf("the server has no metric %s", name)
-		}
-		out[i] = v
 	}
 	return out, nil
 }

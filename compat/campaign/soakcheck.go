@@ -20,12 +20,9 @@ const (
 
 // soakSample is one look at the server.
 type soakSample struct {
-	at          time.Time
-	resident    float64 // bytes
-	heap        float64 // bytes
-	goroutines  float64
-	descriptors float64
-	acks        int64 // acknowledged to the load so far
+	footprint
+	at   time.Time
+	acks int64 // acknowledged to the load so far
 }
 
 // soakQuantity is what must stay flat: the median of a later third may be factor times that of an earlier one, and floor.

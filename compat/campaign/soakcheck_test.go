@@ -11,7 +11,8 @@ func soakLifeOf(change func(i int, s *soakSample)) soakLife {
 	l := soakLife{members: map[string]int{"a": 3}}
 	for i := range 90 {
 		s := soakSample{
-			at: time.Unix(int64(1000+i), 0), resident: 100 << 20, heap: 40 << 20, goroutines: 200, descriptors: 150, acks: int64(100 * i),
+			footprint: footprint{resident: 100 << 20, heap: 40 << 20, goroutines: 200, descriptors: 150},
+			at:        time.Unix(int64(1000+i), 0), acks: int64(100 * i),
 		}
 		if change != nil {
 			change(i, &s)
@@ -87,17 +88,5 @@ func TestSoakRow(t *testing.T) {
 		"goroutines 200/200 200/200 200/200, descriptors 150/150 150/150 150/150"
 	if got := r.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestParseMetrics(t *testing.T) {
-	const page = "# HELP go_goroutines Number.\n# TYPE go_goroutines gauge\ngo_goroutines 61\ngo_memstats_heap_alloc_bytes 3.5e+06\n" +
-		"go_memstats_heap_alloc_bytes_total 9\nfelix_x{a=\"b\"} 1\n"
-	got, err := parseMetrics(strings.NewReader(page), "go_goroutines", "go_memstats_heap_alloc_bytes")
-	if err != nil || got[0] != 61 || got[1] != 3.5e6 {
-		t.Errorf("parsed %v, %v", got, err)
-	}
-	if _, err := parseMetrics(strings.NewReader(page), "go_threads"); err == nil {
-		t.Error("a metric that is not there was found")
 	}
 }

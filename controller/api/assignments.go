@@ -14,16 +14,19 @@ type assignmentBody struct {
 	Namespace  string   `json:"namespace"`
 	Stream     string   `json:"stream"`
 	Shard      int      `json:"shard"`
-	Kind       string   `json:"kind"`
-	Leader     string   `json:"leader,omitempty"` // left out while nobody leads
+	Kind       string   `json:"kind" enum:"stream,cache"`
+	Leader     string   `json:"leader,omitempty" about:"left out while nobody leads"`
 	Replicas   []string `json:"replicas"`
-	Generation int64    `json:"generation"` // the leader epoch
-	State      string   `json:"state"`
-	Routing    string   `json:"routing,omitempty"`
+	Generation int64    `json:"generation" about:"the leader epoch"`
+	State      string   `json:"state" enum:"assigning,active,draining"`
+	Routing    string   `json:"routing,omitempty" enum:"modulo,jump_hash" about:"left out for modulo"`
 }
 
-// kindOfStream is what holds shards; caches will be the other.
-const kindOfStream = "stream"
+// What holds shards. Those of caches have no place yet, so none is listed.
+const (
+	kindOfStream = "stream"
+	kindOfCache  = "cache"
+)
 
 // shard is one partition of a topic, on its way into a listing.
 type shard struct {
@@ -60,7 +63,7 @@ func listAssignments(c *call) (answer, error) {
 
 // shardsBehind iterates over the shards that follow the start of a page, by tenant, namespace, kind, name and number.
 func shardsBehind(m *cluster.Image, p page) (iter.Seq[shard], error) {
-	topics, last, next := m.SortedTopics(), (*cluster.Topic)(nil), 0
+	topics, last, next := topicsBehind(m, "", "", ""), (*cluster.Topic)(nil), 0
 	if p.after != nil {
 		n, err := strconv.ParseUint(p.after[4], 10, 31)
 		if err != nil {
@@ -73,7 +76,7 @@ func shardsBehind(m *cluster.Image, p page) (iter.Seq[shard], error) {
 		if last != nil && !yieldShards(last, next, yield) {
 			return
 		}
-		for _, t := range topics {
+		for t := range topics {
 			if !yieldShards(t, 0, yield) {
 				return
 			}

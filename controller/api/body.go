@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -37,11 +40,10 @@ func (c *call) readBody() (body, error) {
 	if r.ContentLength > maxBodyBytes {
 		return nil, tooLarge
 	}
-	release, err := c.server.bodySlot(c.ctx)
-	if err != nil {
+	since := len(c.releases)
+	if err := c.startReading(); err != nil {
 		return nil, err
 	}
-	c.release = release
 	text, err := io.ReadAll(http.MaxBytesReader(c.writer, r.Body, maxBodyBytes))
 	var over *http.MaxBytesError
 	switch {
@@ -50,7 +52,47 @@ func (c *call) readBody() (body, error) {
 	case err != nil:
 		return nil, invalid("the body could not be read to its end")
 	}
-	return parseBody(text)
+	release, err := slot(c.ctx, c.server.work)
+	if err != nil {
+		return nil, err
+	}
+	b, err := parseBody(text)
+	c.giveBack(since)
+	c.hold(release)
+	return b, err
+}
+
+// startReading waits for the caller's turn, and bounds the time that its body has to arrive. Whose bodies stand still fills its own share.
+func (c *call) startReading() error {
+	s := c.server
+	if id := c.identity; id != nil {
+		release, err := s.readers.take(c.ctx, id.Tenant+"/"+id.Principal)
+		if err != nil {
+			return err
+		}
+		c.hold(release)
+	}
+	host, _, err := net.SplitHostPort(c.request.RemoteAddr)
+	if err != nil {
+		host = c.request.RemoteAddr
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.Unmap().IsLoopback() {
+		release, err := s.addresses.take(c.ctx, host)
+		if err != nil {
+			return err
+		}
+		c.hold(release)
+	}
+	release, err := slot(c.ctx, s.reads)
+	if err != nil {
+		return err
+	}
+	c.hold(release)
+	err = http.NewResponseController(c.writer).SetReadDeadline(time.Now().Add(bodyTimeout))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return invalid("the body could not be read to its end")
+	}
+	return nil
 }
 
 // parseBody reads a JSON object. The standard decoder alone would take the last of two equal names and mend what is not UTF-8.

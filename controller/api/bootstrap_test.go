@@ -235,3 +235,105 @@ func TestSecretsStay(t *testing.T) {
 		t.Error("a tenant with its keys has a JSON form")
 	}
 }
+
+func initializePath(tenant string) string {
+	return "/internal/bootstrap/tenants/" + tenant + "/initialize"
+}
+
+const initializeText = `{"display_name":"New","initial_admin_principals":["p:a"],"policies":[{"subject":"p:op","object":"cluster:*","action":"node.view"}],` +
+	`"groupings":[{"user":"p:b","role":"role:tenant-admin"}]}`
+
+// TestInitialize takes a tenant from nothing to a token that its first administrator may use.
+func TestInitialize(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Bootstrap.APIURL = "https://api.example:8443" })
+	for _, secret := range []string{"", "wrong"} {
+		if res := r.bootstrap(initializePath("new"), secret, initializeText); res.status != http.StatusUnauthorized || r.c.Image().Tenant("new") != nil {
+			t.Errorf("bootstrap token %q: %s", secret, res)
+		}
+	}
+	res := r.bootstrap(initializePath("new"), "secret", initializeText)
+	k, _ := r.c.Image().Tenant("new").CurrentKey()
+	want := map[string]any{"tenant_id": "new", "kid": k.ID, "jwks_url": "https://api.example:8443/v1/tenants/new/.well-known/jwks.json"}
+	if res.status != http.StatusOK || k.ID == "" || !cmp.Equal(res.body, want) {
+		t.Fatalf("got %s, want %v", res, want)
+	}
+	token := func(principal string) string {
+		res := r.bootstrap("/internal/bootstrap/tenants/new/dev-token", "secret", `{"principal":"`+principal+`","audience":"felix-controlplane"}`)
+		s, _ := res.body["felix_token"].(string)
+		return s
+	}
+	for _, admin := range []string{"p:a", "p:b"} {
+		r.want(http.StatusOK, http.MethodGet, "/v1/tenants/new/signing-keys", token(admin), "")
+		r.want(http.StatusForbidden, http.MethodGet, "/v1/nodes", token(admin), "")
+	}
+	r.want(http.StatusOK, http.MethodGet, "/v1/nodes", token("p:op"), "")
+	r.want(http.StatusForbidden, http.MethodGet, "/v1/tenants/new/signing-keys", token("p:op"), "")
+
+	// One that is there already, without a key and with one.
+	if res := r.bootstrap(initializePath(bare), "secret", initializeText); res.status != http.StatusOK {
+		t.Errorf("a tenant without a key: %s", res)
+	}
+	before, _ := r.c.Image().Tenant(acme).CurrentKey()
+	if res := r.bootstrap(initializePath(acme), "secret", initializeText); res.status != http.StatusOK || res.body["kid"] != before.ID {
+		t.Errorf("a tenant with a key: %s, want key %s", res, before.ID)
+	}
+	relative := newRig(t)
+	if res := relative.bootstrap(initializePath("new"), "secret", initializeText); res.body["jwks_url"] != "/v1/tenants/new/.well-known/jwks.json" {
+		t.Errorf("without an address of the API: %s", res)
+	}
+}
+
+// TestRow141: of many calls at once one succeeds.
+func TestRow141(t *testing.T) {
+	r := newRig(t)
+	const calls = 8
+	results := make(chan response, calls)
+	for range calls {
+		go func() { results <- r.bootstrap(initializePath("new"), "secret", initializeText) }()
+	}
+	succeeded := 0
+	for range calls {
+		switch res := <-results; {
+		case res.status == http.StatusOK:
+			succeeded++
+		case res.status != http.StatusConflict || res.body["code"] != "already_initialized":
+			t.Errorf("got %s", res)
+		}
+	}
+	if succeeded != 1 || len(r.c.Image().Tenant("new").Keys) != 1 {
+		t.Errorf("%d succeeded, and the tenant has %d keys", succeeded, len(r.c.Image().Tenant("new").Keys))
+	}
+}
+
+// TestRow142: what is refused leaves the tenant as it was, so that it can be tried again. Row 139: without the development switch only this
+// route is there.
+func TestRow142(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Bootstrap.DevTokens = false })
+	for name, text := range map[string]string{
+		"no_name":          `{"initial_admin_principals":["p:a"]}`,
+		"blank_name":       `{"display_name":" ","initial_admin_principals":["p:a"]}`,
+		"no_admins":        `{"display_name":"N"}`,
+		"empty_admins":     `{"display_name":"N","initial_admin_principals":[]}`,
+		"blank_admin":      `{"display_name":"N","initial_admin_principals":[" "]}`,
+		"blank_issuer":     `{"display_name":"N","initial_admin_principals":["p:a"],"idp_issuers":[{"issuer":" "}]}`,
+		"any_issuer":       `{"display_name":"N","initial_admin_principals":["p:a"],"idp_issuers":[{"issuer":"https://idp.example"}]}`,
+		"another_tenants":  `{"display_name":"N","initial_admin_principals":["p:a"],"policies":[{"subject":"p:a","object":"tenant:acme","action":"tenant.manage"}]}`,
+		"unknown_action":   `{"display_name":"N","initial_admin_principals":["p:a"],"policies":[{"subject":"p:a","object":"tenant:new","action":"fly"}]}`,
+		"grouping_of_half": `{"display_name":"N","initial_admin_principals":["p:a"],"groupings":[{"user":"p:a"}]}`,
+		"no_object":        `[]`,
+	} {
+		if res := r.bootstrap(initializePath("new"), "secret", text); res.status != http.StatusBadRequest {
+			t.Errorf("%s: %s", name, res)
+		}
+		if r.c.Image().Tenant("new") != nil {
+			t.Fatalf("%s: the tenant is there", name)
+		}
+	}
+	if res := r.bootstrap(initializePath("a%20b"), "secret", initializeText); res.status != http.StatusBadRequest {
+		t.Errorf("a name that is none: %s", res)
+	}
+	if res := r.bootstrap(initializePath("new"), "secret", initializeText); res.status != http.StatusOK {
+		t.Errorf("tried again: %s", res)
+	}
+	r.want(http.StatusNotFound, http.MethodPost, initializePath("acme"), r.operator(), initializeText)
+}

@@ -189,7 +189,7 @@ func TestBatch(t *testing.T) {
 		{`{"streams":[]}`, 400, nil},
 		{`{}`, 400, nil},
 		{`{"streams":{}}`, 400, nil},
-		{`{"streams":[{"stream":"d"}],"caches":[{"cache":"c"}]}`, 400, nil},
+		{`{"streams":[{"stream":"d"}],"caches":[{"cache":"c","shards":0}]}`, 403, 1.}, // the admin of streams may not
 		{`{"streams":[` + strings.Repeat(`{"stream":"d"},`, 256) + `{"stream":"d"}]}`, 400, nil},
 	} {
 		res := r.want(c.status, http.MethodPost, path, admin, c.body)

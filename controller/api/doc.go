@@ -8,8 +8,9 @@
 //	body.go       reading JSON strictly
 //	pages.go      pages of listings and their cursors
 //	errors.go     refusals, and from error kinds to statuses
-//	tenants.go namespaces.go streams.go resources.go signing_keys.go nodes.go assignments.go system.go   the calls
-//	bootstrap.go  the bootstrap listener: development tokens
+//	tenants.go namespaces.go streams.go caches.go resources.go signing_keys.go rbac.go nodes.go assignments.go placement.go system.go   the calls
+//	openapi.go    the OpenAPI document, made from the routes and their types; schemas.go: types for it alone
+//	bootstrap.go  the bootstrap listener: a tenant's first key and rules; development tokens
 //
 // # The way of a request
 //
@@ -25,6 +26,9 @@
 //   - What a client sends is bounded before it is read: header, body, JSON depth and the number of JSON values, connections, bodies at once.
 //   - No secret leaves: answers name signing keys by id, and logs and metrics hold neither tokens nor seeds.
 //   - A call that changes something answers after the change is durable and visible here.
+//   - A page of a listing, and one creation, cost what they show and make, not what there is.
+//   - What a route takes and answers stands in the table of routes, and the OpenAPI document is made from it. Every answer that a test gets
+//     is held against the document, and every status in the document must be answered in some test.
 //
 // # Ownership and locks
 //
@@ -36,6 +40,8 @@
 //   - encoding/json matches field names without regard to case and takes the last of two equal names. Bodies are therefore read token by
 //     token (body.go), and fields are looked up by their exact names.
 //   - A cursor holds the last key of its page and the kind of listing. A page starts behind that key, whether or not it still exists.
+//   - A role is given away with the policies of its own roles: the check of who may give it follows groupings from role to role.
+//   - A policy on cluster:* or node:ID lies inside no scope. Only who holds that very right, and the rules of the whole tenant, gives or sees it.
 //   - The routes of one tenant (GET, DELETE /v1/tenants/{tenant}) are for operators of the cluster, whose tokens belong to a tenant of
 //     their own: their keys are chosen by the token and not by the path.
 //

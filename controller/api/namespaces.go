@@ -14,6 +14,11 @@ type namespaceBody struct {
 	DisplayName string `json:"display_name"`
 }
 
+type namespaceRequest struct {
+	Namespace   string `json:"namespace" about:"1 to 128 of A-Z a-z 0-9 . _ -, the first a letter or digit"`
+	DisplayName string `json:"display_name,omitempty" max:"256"`
+}
+
 func namespaceOf(n *cluster.Namespace) any { return namespaceBody{n.Tenant, n.Name, n.DisplayName} }
 
 func listNamespaces(c *call) (answer, error) {

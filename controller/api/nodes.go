@@ -20,7 +20,7 @@ type nodeSpec struct {
 }
 
 type nodeStatus struct {
-	Lifecycle   string   `json:"lifecycle"`
+	Lifecycle   string   `json:"lifecycle" enum:"live,draining,down,left"`
 	Incarnation uint64   `json:"incarnation"`
 	Features    []string `json:"features"`
 }

@@ -44,6 +44,8 @@ type Options struct {
 
 	// MaxConnections bounds the connections of each listener; one more is closed on arrival. Default 1024.
 	MaxConnections int
+	// MaxConnectionsPerAddress bounds those of one address, loopback excepted. Default 128; negative: any number.
+	MaxConnectionsPerAddress int
 	// WriteTimeout bounds the wait for the metadata log. Default 10 s.
 	WriteTimeout time.Duration
 	// ReadyTimeout and ReadyCache bound the question for readiness and keep its answer. Defaults 2 s and 1 s.
@@ -59,6 +61,11 @@ type BootstrapOptions struct {
 	// Token is the shared secret of its callers, Previous a second one that counts while it is changed. An empty Token turns every
 	// call away.
 	Token, Previous string
+	// TLS is the configuration of the bootstrap listener; nil is plain HTTP.
+	TLS *tls.Config
+	// APIURL is where callers find the API, as in "https://felix.example:8443", for the address of a tenant's key set; empty: it is given
+	// as a path.
+	APIURL string
 	// DevTokens serves development tokens: any principal's, for whoever has Token.
 	DevTokens bool
 	// Permissions are what a development principal of a tenant may do before its request narrows it. Required with DevTokens.
@@ -79,6 +86,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1024
+	}
+	if o.MaxConnectionsPerAddress == 0 {
+		o.MaxConnectionsPerAddress = 128
 	}
 	if o.WriteTimeout == 0 {
 		o.WriteTimeout = 10 * time.Second

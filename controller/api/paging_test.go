@@ -207,7 +207,6 @@ func BenchmarkListLastPage(b *testing.B) {
 		}
 	}
 	image := m.Build(1)
-	image.SortedTopics()
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0

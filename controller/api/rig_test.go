@@ -1,9 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,7 +21,7 @@ import (
 	"github.com/felixlog/felix/internal/cluster"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(everyStatus{m}) }
 
 // began is the rig's clock, which stands still.
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -155,14 +157,15 @@ func (r *rig) admin(tenant string) string {
 // operator is a token with every right on the cluster.
 func (r *rig) operator() string {
 	r.t.Helper()
-	return r.token(ops, "tenant.manage:cluster:*", "node.view:cluster:*")
+	return r.token(ops, "tenant.manage:cluster:*", "node.view:cluster:*", "node.manage:cluster:*")
 }
 
 type response struct {
 	status int
 	header http.Header
 	text   string
-	body   map[string]any
+	body   map[string]any // of an answer that is an object
+	list   []any          // of one that is a list
 }
 
 // code is the code of a refusal.
@@ -178,14 +181,24 @@ func (r *rig) send(req *http.Request) response {
 
 func (r *rig) sendTo(h http.Handler, req *http.Request) response {
 	r.t.Helper()
+	sent, err := io.ReadAll(req.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Body = io.NopCloser(bytes.NewReader(sent))
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	out := response{status: w.Code, header: w.Header(), text: strings.TrimSpace(w.Body.String())}
 	if out.text != "" {
-		if err := json.Unmarshal(w.Body.Bytes(), &out.body); err != nil {
+		var to any = &out.body
+		if strings.HasPrefix(out.text, "[") {
+			to = &out.list
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), to); err != nil {
 			r.t.Fatalf("%s %s answers %q: %v", req.Method, req.URL, out.text, err)
 		}
 	}
+	r.holdAgainstDocument(req, sent, out)
 	return out
 }
 

@@ -17,6 +17,12 @@ type route struct {
 	summary string // what it does, for documents
 	handle  func(*call) (answer, error)
 
+	// What the document says of it, and tests hold its answers against.
+	query   []parameter // what it reads from the query
+	takes   any         // a value of the type of its body; nil: it has none
+	gives   map[int]any // a value of the type of the answer for each status of success; nil: no body
+	refuses []int       // statuses of its own refusals, besides those that follow from the rest of the row
+
 	segments []string
 }
 

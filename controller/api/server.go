@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,14 @@ const (
 	answerTimeout  = time.Minute
 	idleTimeout    = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	maxBodies      = 64 // read and worked on at once; more wait
+	bodyTimeout    = 10 * time.Second // for a body to arrive, from when it is read
+
+	// Bodies that are read at once, in all and of one caller, by its account and by its address; more wait. So somebody whose bodies do not
+	// arrive keeps none of the others from being read.
+	maxReads           = 256
+	maxReadsPerAccount = 16
+	maxReadsPerAddress = 32
+	maxWork            = 64 // bodies that are worked on at once; more wait
 )
 
 // Server answers the REST API and the bootstrap listener. New starts nothing; Serve and ServeBootstrap answer until Close.
@@ -42,7 +50,10 @@ type Server struct {
 	metrics   *metrics
 	api       *router
 	bootstrap *router
-	bodies    chan struct{} // one taken for each body that is held
+	reads     chan struct{} // one taken for each body that is read
+	readers   *shares       // by account
+	addresses *shares       // by address: who reads a body
+	work      chan struct{} // one taken for each body that is worked on
 	draining  atomic.Bool
 	ready     readiness
 
@@ -57,13 +68,15 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, logger: opts.Logger.Named("api"), peerLog: sampled(opts.Logger.Named("api")), metrics: newMetrics(opts.Registerer),
-		api: newRouter(apiRoutes), bootstrap: newRouter(bootstrapRoutes(opts.Bootstrap)), bodies: make(chan struct{}, maxBodies),
+		api: newRouter(apiRoutes), bootstrap: newRouter(bootstrapRoutes(opts.Bootstrap)), reads: make(chan struct{}, maxReads), readers: newShares(maxReadsPerAccount), addresses: newShares(maxReadsPerAddress), work: make(chan struct{}, maxWork),
 	}
 	s.httpAPI = s.newHTTP(s.api)
 	s.httpBootstrap = s.newHTTP(s.bootstrap)
-	if opts.TLS != nil {
-		s.httpAPI.TLSConfig = opts.TLS.Clone()
-		s.httpAPI.TLSConfig.NextProtos = []string{"http/1.1"}
+	for h, conf := range map[*http.Server]*tls.Config{s.httpAPI: opts.TLS, s.httpBootstrap: opts.Bootstrap.TLS} {
+		if conf != nil {
+			h.TLSConfig = conf.Clone()
+			h.TLSConfig.NextProtos = []string{"http/1.1"}
+		}
 	}
 	return s, nil
 }
@@ -88,7 +101,7 @@ func (s *Server) newHTTP(t *router) *http.Server {
 
 // Serve answers the API on ln, over TLS when it is configured, and returns ErrServerClosed after Close.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = limitListener(ln, s.opts.MaxConnections)
+	ln = limitListener(ln, s.opts.MaxConnections, s.opts.MaxConnectionsPerAddress)
 	if s.httpAPI.TLSConfig != nil {
 		return closedError(s.httpAPI.ServeTLS(ln, "", ""))
 	}
@@ -97,7 +110,11 @@ func (s *Server) Serve(ln net.Listener) error {
 
 // ServeBootstrap answers the bootstrap routes on ln, which must not be reachable from other machines.
 func (s *Server) ServeBootstrap(ln net.Listener) error {
-	return closedError(s.httpBootstrap.Serve(limitListener(ln, s.opts.MaxConnections)))
+	ln = limitListener(ln, s.opts.MaxConnections, s.opts.MaxConnectionsPerAddress)
+	if s.httpBootstrap.TLSConfig != nil {
+		return closedError(s.httpBootstrap.ServeTLS(ln, "", ""))
+	}
+	return closedError(s.httpBootstrap.Serve(ln))
 }
 
 func closedError(err error) error {
@@ -137,7 +154,19 @@ type call struct {
 	ctx      context.Context //nolint:containedctx // of this request alone
 	image    *cluster.Image  // as it was when the caller was known; has the tenant in the path, if the call is its own
 	identity *auth.Identity  // nil on open routes
-	release  func()          // gives back what the body took; nil: nothing
+	releases []func()        // give back what the call took
+}
+
+// hold notes what is to be given back at the end of the call.
+func (c *call) hold(release func()) { c.releases = append(c.releases, release) }
+
+// giveBack gives back what was taken since there were so many.
+func (c *call) giveBack(since int) {
+	for len(c.releases) > since {
+		last := len(c.releases) - 1
+		c.releases[last]()
+		c.releases = c.releases[:last]
+	}
 }
 
 // answer is what a call returns: a status, and what goes out as JSON; nil: nothing does.
@@ -163,10 +192,8 @@ func (s *Server) serve(t *router, w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		template = rt.path
 		c := &call{server: s, route: rt, params: params, request: r, writer: w, ctx: ctx}
+		defer c.giveBack(0)
 		a, err = s.answer(c)
-		if c.release != nil {
-			defer c.release()
-		}
 	}
 	if err != nil {
 		e := refusalOf(err)
@@ -192,17 +219,27 @@ func indexOf(e *apiError) *int {
 	return &e.index
 }
 
-// answer takes the checks that every route has and hands the call over.
-func (s *Server) answer(c *call) (answer, error) {
+// answer takes the checks that every route has and hands the call over. A handler that panics has answered 500, and what it took is given
+// back as of any other.
+func (s *Server) answer(c *call) (a answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.logger.Error("call panicked", zap.String("method", c.request.Method), zap.String("route", c.route.path), zap.Any("panic", p), zap.StackSkip("stack", 1))
+			a, err = answer{}, errPanic
+		}
+	}()
 	if err := s.authenticate(c); err != nil {
 		return answer{}, err
 	}
 	c.image = s.opts.Controller.Image()
-	if c.route.access == byTenant && c.image.Tenant(c.params["tenant"]) == nil {
-		return answer{}, s.reject(rejectInvalid, c.params["tenant"], "it went since its keys were asked")
+	if id := c.identity; id != nil && !c.image.HasTenant(id.Tenant, id.Incarnation) {
+		return answer{}, s.reject(rejectInvalid, id.Tenant, "it went since its keys were asked")
 	}
 	return c.route.handle(c)
 }
+
+// errPanic is answered as internal.
+var errPanic = errors.New("api: the call panicked")
 
 // write sends an answer. What cannot be written has no reader any more.
 func (s *Server) write(w http.ResponseWriter, a answer) {
@@ -213,28 +250,98 @@ func (s *Server) write(w http.ResponseWriter, a answer) {
 		w.WriteHeader(a.status)
 		return
 	}
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(a.body); err != nil {
+	h.Set("Content-Type", "application/json")
+	out := &answerWriter{w: w, status: a.status}
+	if err := out.encode(a.body); err != nil {
 		s.logger.Error("answer without a JSON form", zap.Error(err))
-		w.WriteHeader(http.StatusInternalServerError)
+		if !out.began {
+			h.Del("Content-Type")
+			w.WriteHeader(http.StatusInternalServerError)
+		}
 		return
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(text.Len()))
-	w.WriteHeader(a.status)
-	_, _ = w.Write(text.Bytes()) // the client left; nobody is told
+	out.end()
 }
 
-// bodySlot waits for room for a body and returns what gives it back.
-func (s *Server) bodySlot(ctx context.Context) (func(), error) {
-	select {
-	case s.bodies <- struct{}{}:
-		return func() { <-s.bodies }, nil
-	case <-ctx.Done():
-		return nil, unavailable()
+// answerWriter sends the JSON form of an answer, a long listing in pieces: it never has the whole of one.
+type answerWriter struct {
+	w      http.ResponseWriter
+	status int
+	text   bytes.Buffer
+	began  bool
+}
+
+// piece is how much text is gathered before it is sent.
+const piece = 64 << 10
+
+func (o *answerWriter) encode(body any) error {
+	switch b := body.(type) {
+	case listing:
+		if err := o.items(`{"items":`, b.Items); err != nil {
+			return err
+		}
+		if b.NextCursor != "" {
+			o.text.WriteString(`,"next_cursor":`)
+			if err := o.value(b.NextCursor); err != nil {
+				return err
+			}
+		}
+		o.text.WriteByte('}')
+	case []any:
+		if err := o.items("", b); err != nil {
+			return err
+		}
+	default:
+		if err := o.value(body); err != nil {
+			return err
+		}
 	}
+	o.text.WriteByte('\n')
+	return nil
+}
+
+func (o *answerWriter) items(before string, list []any) error {
+	o.text.WriteString(before)
+	o.text.WriteByte('[')
+	for i, item := range list {
+		if i > 0 {
+			o.text.WriteByte(',')
+		}
+		if err := o.value(item); err != nil {
+			return err
+		}
+		if o.text.Len() >= piece {
+			o.send()
+		}
+	}
+	o.text.WriteByte(']')
+	return nil
+}
+
+func (o *answerWriter) value(v any) error {
+	e := json.NewEncoder(&o.text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	o.text.Truncate(o.text.Len() - 1) // the line end
+	return nil
+}
+
+func (o *answerWriter) send() {
+	if !o.began {
+		o.began = true
+		o.w.WriteHeader(o.status)
+	}
+	_, _ = o.w.Write(o.text.Bytes()) // the client left; nobody is told
+	o.text.Reset()
+}
+
+func (o *answerWriter) end() {
+	if !o.began {
+		o.w.Header().Set("Content-Length", strconv.Itoa(o.text.Len()))
+	}
+	o.send()
 }
 
 // propose has a command carried out. A refusal of the whole is its error; items are the caller's to look at.
@@ -244,51 +351,4 @@ func (c *call) propose(cmd cluster.Command) (cluster.Result, error) {
 		err = res.Err
 	}
 	return res, err
-}
-
-// limitListener closes connections above a number on arrival.
-func limitListener(ln net.Listener, limit int) net.Listener {
-	return &limited{Listener: ln, limit: int64(limit)}
-}
-
-type limited struct {
-	net.Listener
-	limit int64
-	open  atomic.Int64
-}
-
-// Accept returns the next connection that there is room for.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.open.Add(1) <= l.limit {
-			return &limitedConn{Conn: conn, open: &l.open}, nil
-		}
-		l.open.Add(-1)
-		_ = conn.Close() // nothing was promised to it
-	}
-}
-
-type limitedConn struct {
-	net.Conn
-	open *atomic.Int64
-	once sync.Once
-}
-
-// CloseWrite ends what is sent, if the connection can: net/http does that after an answer to a request that it does not read to its end, so
-// that the answer is not lost in a reset.
-func (c *limitedConn) CloseWrite() error {
-	if w, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return w.CloseWrite()
-	}
-	return nil
-}
-
-// Close closes the connection and makes room.
-func (c *limitedConn) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
 }

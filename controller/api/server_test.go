@@ -33,7 +33,7 @@ func (r *rig) serve() (addr string) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.s.Serve(ln) }()
 	r.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := r.s.Close(ctx); err != nil {
 			r.t.Errorf("close: %v", err)
@@ -53,7 +53,7 @@ func raw(t *testing.T, addr, text string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = conn.Write([]byte(text)) // the server may have answered and hung up by then
@@ -99,7 +99,7 @@ func TestConnectionLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = conn.Write([]byte(probe))
 		line, _ := bufio.NewReader(conn).ReadString('\n')
 		return conn, strings.TrimSpace(line)

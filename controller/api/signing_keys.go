@@ -11,7 +11,7 @@ import (
 func publishedKeys(t *cluster.Tenant) []auth.Key {
 	keys := make([]auth.Key, len(t.Keys))
 	for i, k := range t.Keys {
-		keys[i] = auth.Key{ID: k.ID, Public: k.Public}
+		keys[i] = auth.Key{ID: k.ID, Public: k.Public, Incarnation: t.Incarnation}
 	}
 	return keys
 }

@@ -5,8 +5,6 @@ import (
 	"iter"
 	"math"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
@@ -22,15 +20,43 @@ type streamBody struct {
 	TenantID          string        `json:"tenant_id"`
 	Namespace         string        `json:"namespace"`
 	Stream            string        `json:"stream"`
-	Kind              string        `json:"kind"`
+	Kind              string        `json:"kind" enum:"Stream,Queue"`
 	Shards            int           `json:"shards"`
 	ReplicationFactor int           `json:"replication_factor"`
 	Retention         retentionBody `json:"retention"`
-	Consistency       string        `json:"consistency"`
-	Delivery          string        `json:"delivery"`
+	Consistency       string        `json:"consistency" enum:"Leader,Quorum"`
+	Delivery          string        `json:"delivery" enum:"AtLeastOnce,AtMostOnce"`
 	Durable           bool          `json:"durable"`
 	Region            string        `json:"region,omitempty"`
-	Routing           string        `json:"routing,omitempty"` // left out for modulo
+	Routing           string        `json:"routing,omitempty" enum:"modulo,jump_hash" about:"left out for modulo"`
+}
+
+// retentionRequest is a retentionBody as it is asked for.
+type retentionRequest struct {
+	MaxAgeSeconds int64 `json:"max_age_seconds,omitempty" min:"1" about:"left out: the broker's bound"`
+	MaxSizeBytes  int64 `json:"max_size_bytes,omitempty" min:"1" about:"of each shard; left out: the broker's bound"`
+}
+
+// streamRequest is a streamBody as it is asked for.
+type streamRequest struct {
+	Stream            string           `json:"stream" about:"of A-Z a-z 0-9 . _ -, not . or ..; 249 characters with the namespace"`
+	Kind              string           `json:"kind,omitempty" enum:"Stream,Queue" about:"recorded; default Stream"`
+	Shards            int64            `json:"shards,omitempty" min:"1" max:"1024" about:"fixed for life; default 1"`
+	ReplicationFactor int64            `json:"replication_factor,omitempty" min:"1" max:"7" about:"leader included; fixed for life; default 1"`
+	Retention         retentionRequest `json:"retention,omitempty"`
+	Consistency       string           `json:"consistency,omitempty" enum:"Leader,Quorum" about:"default Leader"`
+	Delivery          string           `json:"delivery,omitempty" enum:"AtLeastOnce,AtMostOnce" about:"recorded; default AtLeastOnce"`
+	Durable           bool             `json:"durable,omitempty" about:"false: in memory alone; fixed for life; default false"`
+	Region            string           `json:"region,omitempty" min:"1" about:"where its replicas may stand; fixed for life; left out: anywhere"`
+	Routing           string           `json:"routing,omitempty" enum:"modulo,jump_hash" about:"how a key finds its shard; fixed for life"`
+}
+
+// streamPatch is what can be changed of a stream.
+type streamPatch struct {
+	Retention   retentionRequest `json:"retention,omitempty" about:"in place of both bounds"`
+	Consistency string           `json:"consistency,omitempty" enum:"Leader,Quorum"`
+	Delivery    string           `json:"delivery,omitempty" enum:"AtLeastOnce,AtMostOnce"`
+	Durable     bool             `json:"durable,omitempty" about:"as it is: another value is refused"`
 }
 
 func streamOf(t *cluster.Topic) streamBody {
@@ -103,7 +129,7 @@ func streamsBehind(m *cluster.Image, tenant, namespace string, p page) iter.Seq[
 		after = p.after[0]
 	}
 	return func(yield func(*cluster.Topic) bool) {
-		for _, t := range topicsBehind(m, tenant, namespace, after) {
+		for t := range topicsBehind(m, tenant, namespace, after) {
 			if t.Tenant != tenant || t.Namespace != namespace || !yield(t) {
 				return
 			}
@@ -111,22 +137,9 @@ func streamsBehind(m *cluster.Image, tenant, namespace string, p page) iter.Seq[
 	}
 }
 
-// topicsBehind returns what of all topics, sorted by tenant, namespace and name, follows a key.
-func topicsBehind(m *cluster.Image, tenant, namespace, name string) []*cluster.Topic {
-	all := m.SortedTopics()
-	i, found := slices.BinarySearchFunc(all, [3]string{tenant, namespace, name}, func(t *cluster.Topic, key [3]string) int {
-		if c := strings.Compare(t.Tenant, key[0]); c != 0 {
-			return c
-		}
-		if c := strings.Compare(t.Namespace, key[1]); c != 0 {
-			return c
-		}
-		return strings.Compare(t.Name, key[2])
-	})
-	if found {
-		i++
-	}
-	return all[i:]
+// topicsBehind iterates over what of all topics, sorted by tenant, namespace and name, follows a key.
+func topicsBehind(m *cluster.Image, tenant, namespace, name string) iter.Seq[*cluster.Topic] {
+	return func(yield func(*cluster.Topic) bool) { m.TopicsBehind(tenant, namespace, name, yield) }
 }
 
 // stream is the one in the path, after its right was checked.

@@ -26,6 +26,9 @@ func ready(c *call) (answer, error) {
 	return ok(statusBody{"ready"}), nil
 }
 
+// health is ready by another name.
+func health(c *call) (answer, error) { return ready(c) }
+
 // readiness remembers the last answer for a while, so that probes cost nothing.
 type readiness struct {
 	mu    sync.Mutex

@@ -16,11 +16,12 @@ import (
 const maxDisplayName = 256
 
 type tenantBody struct {
-	TenantID    string `json:"tenant_id"`
-	DisplayName string `json:"display_name"`
+	TenantID     string `json:"tenant_id"`
+	DisplayName  string `json:"display_name"`
+	Bootstrapped bool   `json:"bootstrapped,omitempty" about:"it was initialized"`
 }
 
-func tenantOf(t *cluster.Tenant) any { return tenantBody{t.Name, t.DisplayName} }
+func tenantOf(t *cluster.Tenant) any { return tenantBody{t.Name, t.DisplayName, t.Bootstrapped} }
 
 func listTenants(c *call) (answer, error) {
 	if err := c.needCluster(auth.TenantManage); err != nil {
@@ -75,7 +76,7 @@ func createTenant(c *call) (answer, error) {
 	if res.Unchanged {
 		return answer{}, refuse(http.StatusConflict, codeExists, "tenant %s exists", cmd.Name)
 	}
-	return created(tenantBody{cmd.Name, cmd.DisplayName}), nil
+	return created(tenantBody{TenantID: cmd.Name, DisplayName: cmd.DisplayName}), nil
 }
 
 func displayName(b body) (string, error) {

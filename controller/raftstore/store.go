@@ -130,9 +130,13 @@ func (s *Store) start(opts Options) error {
 		return err
 	}
 	logger := newRaftLogger(s.logger)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(opts.Dir, keptSnapshots, logger)
+	files, err := raft.NewFileSnapshotStoreWithLogger(opts.Dir, keptSnapshots, logger)
 	if err != nil {
 		return errors.Join(fmt.Errorf("raftstore: snapshots: %w", err), db.Close())
+	}
+	snapshots, err := newPrivateSnapshots(files, opts.Dir)
+	if err != nil {
+		return errors.Join(err, db.Close())
 	}
 	if s.logs, err = newLogs(db, members(snapshots), s.stopped); err != nil {
 		return errors.Join(fmt.Errorf("raftstore: %s: %w", filepath.Join(opts.Dir, dbName), err), db.Close())

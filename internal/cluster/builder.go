@@ -15,6 +15,7 @@ type Builder struct {
 	base  *Image
 	m     *Image
 
+	ownTenants    bool            // m.tenants is not shared with base
 	ownNamespaces bool            // m.namespaces is not shared with base
 	ownQuotas     map[string]bool // tenants whose quotas are not shared with base; nil while m.quotas itself is
 }
@@ -24,22 +25,20 @@ func NewBuilder(base *Image) *Builder {
 	return &Builder{owner: new(owner), base: base, m: &Image{
 		version: base.version, clusterID: base.clusterID,
 		nodes: base.nodes, tenants: base.tenants, namespaces: base.namespaces, quotas: base.quotas,
-		byName: base.byName, byID: base.byID, partitions: base.partitions,
+		byName: base.byName, byID: base.byID, sorted: base.sorted, partitions: base.partitions, overrides: base.overrides,
+		caches: base.caches, policies: base.policies, groupings: base.groupings, ruleBytes: base.ruleBytes, paused: base.paused,
 		deleted: base.deleted, nextBroker: base.nextBroker, nextProducerID: base.nextProducerID,
-		defaults: base.defaults,
+		tenantsDeleted: base.tenantsDeleted, defaults: base.defaults,
 	}}
 }
 
-// Current is the image as built so far, for looking things up while building. Do not keep it and do not list it.
+// Current is the image as built so far, for looking things up while building. Do not keep it, and do not change what is being listed.
 func (b *Builder) Current() *Image { return b.m }
 
 // Build ends the builder and returns the image, as version v.
 func (b *Builder) Build(v uint64) *Image {
 	m := b.m
 	m.version = v
-	if m.byName.root == b.base.byName.root {
-		m.listing.Store(b.base.listing.Load()) // no topic changed, so neither does their order
-	}
 	b.m, b.base, b.owner = nil, nil, nil
 	return m
 }
@@ -49,6 +48,9 @@ func (b *Builder) SetClusterID(id string) { b.m.clusterID = id }
 
 // SetNextBroker sets the number for the next new node.
 func (b *Builder) SetNextBroker(n ids.BrokerID) { b.m.nextBroker = n }
+
+// SetPlacementPaused says whether placement is paused.
+func (b *Builder) SetPlacementPaused(paused bool) { b.m.paused = paused }
 
 // SetNextProducerID sets the first producer id not handed out.
 func (b *Builder) SetNextProducerID(id int64) { b.m.nextProducerID = id }
@@ -65,16 +67,28 @@ func (b *Builder) PutNode(n Node) {
 	b.m.nodes = nodes
 }
 
+// SetTenantsDeleted notes the version at which a tenant was deleted last.
+func (b *Builder) SetTenantsDeleted(v uint64) { b.m.tenantsDeleted = v }
+
 // PutTenant adds a tenant or replaces the one of the same name.
 func (b *Builder) PutTenant(t Tenant) {
-	tenants := slices.Clone(b.m.tenants)
-	i, ok := slices.BinarySearchFunc(tenants, t.Name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+	b.writeTenants()
+	i, ok := b.findTenant(t.Name)
 	if ok {
-		tenants[i] = &t
-	} else {
-		tenants = slices.Insert(tenants, i, &t)
+		b.m.tenants[i] = &t
+		return
 	}
-	b.m.tenants = tenants
+	b.m.tenants = slices.Insert(b.m.tenants, i, &t)
+}
+
+func (b *Builder) findTenant(name string) (int, bool) {
+	return slices.BinarySearchFunc(b.m.tenants, name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+}
+
+func (b *Builder) writeTenants() {
+	if !b.ownTenants {
+		b.m.tenants, b.ownTenants = slices.Clone(b.m.tenants), true
+	}
 }
 
 // PutNamespace adds a namespace; one that exists is left alone.
@@ -92,7 +106,7 @@ func (b *Builder) PutNamespace(n Namespace) {
 	b.m.namespaces = slices.Insert(b.m.namespaces, i, &n)
 }
 
-// DeleteNamespace removes a namespace. Its topics must be gone.
+// DeleteNamespace removes a namespace with its caches. Its topics must be gone.
 func (b *Builder) DeleteNamespace(tenant, name string) {
 	i, ok := b.m.findNamespace(tenant, name)
 	if !ok {
@@ -102,17 +116,21 @@ func (b *Builder) DeleteNamespace(tenant, name string) {
 		b.m.namespaces, b.ownNamespaces = slices.Clone(b.m.namespaces), true
 	}
 	b.m.namespaces = slices.Delete(b.m.namespaces, i, i+1)
+	b.deleteCaches(tenant, name)
 }
 
-// DeleteTenant removes a tenant with its namespaces and client quotas. Its topics must be gone.
+// DeleteTenant removes a tenant with its namespaces, caches, access rules and client quotas. Its topics must be gone.
 func (b *Builder) DeleteTenant(name string) {
-	i, ok := slices.BinarySearchFunc(b.m.tenants, name, func(t *Tenant, name string) int { return cmp.Compare(t.Name, name) })
+	i, ok := b.findTenant(name)
 	if !ok {
 		return
 	}
-	b.m.tenants = slices.Delete(slices.Clone(b.m.tenants), i, i+1)
+	b.writeTenants()
+	b.m.tenants = slices.Delete(b.m.tenants, i, i+1)
 	b.m.namespaces = slices.DeleteFunc(slices.Clone(b.m.namespaces), func(n *Namespace) bool { return n.Tenant == name })
 	b.ownNamespaces = true
+	b.deleteCaches(name, "")
+	b.deleteRules(name)
 	if i, ok := b.m.findQuotas(name); ok {
 		if b.ownQuotas == nil {
 			b.ownQuotas = map[string]bool{}
@@ -164,12 +182,28 @@ func (b *Builder) replace(old, t *Topic) {
 	}
 	b.m.byID.replace(b.owner, hashID(key.ID), old, t)
 	b.m.byName.replace(b.owner, hashName(key.Tenant, key.Namespace, key.Name), old, t)
+	if t == nil {
+		b.m.sorted.remove(b.owner, old)
+	} else {
+		b.m.sorted.put(b.owner, t)
+	}
 	if old != nil {
 		b.m.partitions -= len(old.Partitions)
+		b.m.overrides -= OverrideBytes(old.Overrides)
 	}
 	if t != nil {
 		b.m.partitions += len(t.Partitions)
+		b.m.overrides += OverrideBytes(t.Overrides)
 	}
+}
+
+// OverrideBytes is what the configurations of one topic count for MaxOverrideBytes.
+func OverrideBytes(overrides map[string]string) int {
+	n := 0
+	for name, value := range overrides {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 // Clone returns a copy of t whose top-level fields and Overrides may be written until it is given to a Builder. Partitions is

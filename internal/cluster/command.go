@@ -13,7 +13,8 @@ type Result struct {
 	First   int64        // AllocateProducerIDs: the first id of the block
 	Node    Node         // RegisterNode: the node as registered
 	Err     error        // the command as a whole was refused; an errcode kind
-	// Unchanged, with CreateTenant, CreateNamespace and PutSigningKey: what was asked for was there already.
+	// Unchanged, with CreateTenant, CreateNamespace, PutSigningKey, PutPolicy, PutGrouping and PausePlacement: what was asked for was there
+	// already.
 	Unchanged bool
 }
 
@@ -21,8 +22,9 @@ type Result struct {
 type ItemResult struct {
 	Err   error  // an errcode kind; nil when done
 	Topic *Topic // the topic after the command; before it, for DeleteTopics; as it would be, for ValidateOnly; nil on error
-	// Unchanged, with CreateStreams and UpdateStream: the stream was like that already.
+	// Unchanged, with CreateStreams, CreateResources, UpdateStream and UpdateCache: the stream or cache was like that already.
 	Unchanged bool
+	Cache     *Cache // CreateResources and UpdateCache: the cache after the command; nil on error
 }
 
 // Bootstrap names the cluster and makes its first tenant and namespace. On a cluster that has a name it changes nothing.

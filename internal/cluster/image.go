@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 
 	"github.com/felixlog/felix/internal/ids"
 )
@@ -18,18 +17,24 @@ type Image struct {
 	quotas     []*TenantQuotas // by tenant; none is empty
 	byName     index
 	byID       index
+	sorted     sortedTopics
 	partitions int // over all topics
+	overrides  int // bytes of their Overrides, over all topics
+
+	caches    ordered[*Cache]
+	policies  ordered[*Policy]
+	groupings ordered[*Grouping]
+	ruleBytes int  // of all policies and groupings
+	paused    bool // placement is
 
 	// deleted are the ids of the topics deleted last, the oldest first, at most MaxRemembered. Shared, never appended to in place.
 	deleted []ids.TopicID
 
 	nextBroker     ids.BrokerID
 	nextProducerID int64
+	tenantsDeleted uint64
 
 	defaults *TopicConfig // this node's; not replicated
-
-	// listing is byName sorted, made at the first listing of this version and shared by later ones.
-	listing atomic.Pointer[[]*Topic]
 }
 
 // FirstBroker is the number that the first registered node gets.
@@ -103,6 +108,15 @@ func (m *Image) Tenant(name string) *Tenant {
 // Tenants returns all tenants, sorted by name. Shared: do not write to it.
 func (m *Image) Tenants() []*Tenant { return m.tenants }
 
+// TenantsDeleted is the version at which a tenant was deleted last, 0 before the first time.
+func (m *Image) TenantsDeleted() uint64 { return m.tenantsDeleted }
+
+// HasTenant reports whether a tenant that was known once is there still, and not another one of its name. It does not allocate.
+func (m *Image) HasTenant(name string, incarnation uint64) bool {
+	t := m.Tenant(name)
+	return t != nil && t.Incarnation == incarnation
+}
+
 // Namespace returns a namespace, nil if there is none.
 func (m *Image) Namespace(tenant, name string) *Namespace {
 	i, ok := m.findNamespace(tenant, name)
@@ -124,10 +138,7 @@ func (m *Image) findNamespace(tenant, name string) (int, bool) {
 // Namespaces returns the namespaces of a tenant, sorted by name. Shared: do not write to it.
 func (m *Image) Namespaces(tenant string) []*Namespace {
 	i, _ := m.findNamespace(tenant, "")
-	j := i
-	for j < len(m.namespaces) && m.namespaces[j].Tenant == tenant {
-		j++
-	}
+	j, _ := m.findNamespace(tenant+"\x00", "") // no name lies between a tenant's and the same with NUL behind it
 	return m.namespaces[i:j:j]
 }
 
@@ -157,48 +168,40 @@ func (m *Image) WasDeleted(id ids.TopicID) bool { return slices.Contains(m.delet
 // Deleted returns the remembered deletions, the oldest first. Shared: do not write to it.
 func (m *Image) Deleted() []ids.TopicID { return m.deleted }
 
+// PlacementPaused says that the control plane leaves every shard where it is.
+func (m *Image) PlacementPaused() bool { return m.paused }
+
 // TopicCount is the number of topics over all tenants.
 func (m *Image) TopicCount() int { return m.byID.n }
 
 // PartitionCount is the number of partitions over all topics.
 func (m *Image) PartitionCount() int { return m.partitions }
 
+// NamespaceCount is the number of namespaces over all tenants.
+func (m *Image) NamespaceCount() int { return len(m.namespaces) }
+
+// OverrideBytes is the size of the configurations that are set on topics, over all of them.
+func (m *Image) OverrideBytes() int { return m.overrides }
+
 // EachTopic calls yield for every topic of every tenant, in no particular order, until it returns false. Cheaper than a listing.
 func (m *Image) EachTopic(yield func(*Topic) bool) { m.byID.each(yield) }
 
-// TopicsOf calls yield for every topic of a tenant, sorted by (namespace, name), until it returns false. The first listing of a
-// version sorts all topics; later ones share the result.
+// TopicsOf calls yield for every topic of a tenant, sorted by (namespace, name), until it returns false.
 func (m *Image) TopicsOf(tenant string, yield func(*Topic) bool) {
-	all := m.SortedTopics()
-	i, _ := slices.BinarySearchFunc(all, tenant, func(t *Topic, tenant string) int {
-		if t.Tenant < tenant {
-			return -1
-		}
-		return 1 // the first topic of the tenant is where to insert just before it
-	})
-	for ; i < len(all) && all[i].Tenant == tenant; i++ {
-		if !yield(all[i]) {
-			return
-		}
-	}
+	m.sorted.from(topicKey{tenant: tenant}, func(t *Topic) bool { return t.Tenant == tenant && yield(t) })
 }
 
-// SortedTopics returns every topic sorted by (tenant, namespace, name). Shared: do not write to it.
-func (m *Image) SortedTopics() []*Topic {
-	if p := m.listing.Load(); p != nil {
-		return *p
-	}
-	all := make([]*Topic, 0, m.byName.n)
-	m.byName.each(func(t *Topic) bool { all = append(all, t); return true })
-	slices.SortFunc(all, func(a, b *Topic) int {
-		if c := cmp.Compare(a.Tenant, b.Tenant); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(a.Namespace, b.Namespace); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Name, b.Name)
+// TopicsBehind calls yield for every topic of every tenant, sorted by (tenant, namespace, name), that follows a key, until it returns
+// false. Nothing has to have the key. Finding the first one takes as long as a look-up does.
+func (m *Image) TopicsBehind(tenant, namespace, name string, yield func(*Topic) bool) {
+	m.sorted.from(topicKey{tenant, namespace, name}, func(t *Topic) bool {
+		return t.Name == name && t.Namespace == namespace && t.Tenant == tenant || yield(t)
 	})
-	m.listing.Store(&all)
+}
+
+// SortedTopics returns every topic sorted by (tenant, namespace, name), in a slice made for the caller: for whoever needs all of them.
+func (m *Image) SortedTopics() []*Topic {
+	all := make([]*Topic, 0, m.byName.n)
+	m.sorted.from(topicKey{}, func(t *Topic) bool { all = append(all, t); return true })
 	return all
 }

@@ -16,7 +16,7 @@ func id(n int) ids.TopicID {
 	return t
 }
 
-func put(t *testing.T, b *Builder, n int) *Topic {
+func put(t testing.TB, b *Builder, n int) *Topic {
 	t.Helper()
 	topic := &Topic{ID: id(n), Tenant: "default", Namespace: "default", Name: fmt.Sprintf("t%06d", n), Partitions: make([]Partition, 1)}
 	if err := b.PutTopic(topic); err != nil {

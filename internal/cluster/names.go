@@ -15,6 +15,16 @@ const (
 	MaxRemembered         = 16_384    // deleted topic ids that an image still knows
 	MaxOverrides          = 128       // configurations set on one topic
 	MaxOverrideLength     = 8 << 10   // bytes of one configuration's value
+	MaxDisplayNameLength  = 256       // bytes of what people are shown for a tenant or namespace
+)
+
+// Limits of what the whole cluster has. They bound the memory of every member and the size of a snapshot.
+const (
+	MaxTenants       = 10_000
+	MaxNamespaces    = 100_000
+	MaxTopics        = 250_000
+	MaxQuotas        = 100_000   // client quotas of all tenants
+	MaxOverrideBytes = 256 << 20 // names and values of the configurations set on all topics
 )
 
 // DefaultNamespace is the namespace whose streams Kafka clients name without a prefix, unless the node is configured otherwise.

@@ -205,6 +205,7 @@ const (
 	ConflictDurabilityFixed = "durability_fixed" // whether a stream is durable cannot change
 	ConflictSigningKey      = "signing_key"      // the key signs, so it cannot go
 	ConflictTooManyKeys     = "too_many_keys"    // retire one first
+	ConflictInitialized     = "already_initialized"
 )
 
 // Conflictf makes a ConflictError.

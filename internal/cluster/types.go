@@ -21,6 +21,10 @@ type Node struct {
 type Tenant struct {
 	Name        string
 	DisplayName string
+	// Incarnation tells the tenants of one name apart, of which there is one at a time: it is Image.TenantsDeleted as of the creation.
+	Incarnation uint64
+	// Bootstrapped says that InitializeTenant has been carried out, which it is once.
+	Bootstrapped bool
 	// Keys are the tenant's published signing keys: the one that signs first, the others in the order in which they came behind it.
 	Keys []SigningKey
 }

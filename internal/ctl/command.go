@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -23,28 +22,15 @@ type Process struct {
 	In      io.Reader
 	Out     io.Writer
 	Err     io.Writer
-	// InTerminal and OutTerminal say that a person sits at that stream.
-	InTerminal, OutTerminal bool
+	// InTerminal, OutTerminal and ErrTerminal say that a person sits at that stream.
+	InTerminal, OutTerminal, ErrTerminal bool
 }
 
 // app is one run of a command: the process and the settings that all commands share.
 type app struct {
 	p     Process
 	errMu sync.Mutex // one line at a time on p.Err
-
-	contextFile string
-	contextName string
-	brokers     string
-	tenant      string
-	token       string
-	tokenFile   string
-	useTLS      bool
-	caFile      string
-	serverName  string
-	output      string
-	asJSON      bool
-	yes         bool
-	timeout     time.Duration
+	settings
 }
 
 // Main runs the felixctl command line and returns the exit status of the process. When ctx ends, the command does.
@@ -61,6 +47,9 @@ func Main(ctx context.Context, p Process) int {
 	}
 	err = a.explain(ctx, err)
 	status := statusOf(err)
+	if status == exitFailure && outputClosed(err) {
+		return exitOK
+	}
 	a.complain(err, status)
 	return status
 }
@@ -106,47 +95,36 @@ const (
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use: "felixctl", Short: "Work with the topics and consumer groups of a Felix server", Version: Version,
+		Use: "felixctl", Short: "Work with a Felix server: streams, caches, records, consumer groups and the cluster", Version: Version,
+		Long: `Work with a Felix server. Three listeners are spoken to, each with settings of its own:
+
+  the native one       pub, sub, topology, inspect, bench; --brokers, and a token for brokers (--token-file)
+  the control API      tenant, namespace, stream, cache, node, shard, rbac, key, placement, cluster; --controlplane-url and a token for the API
+  the Kafka one        topic, produce, consume, group; --brokers, and a login if the listener asks for one
+
+Settings come from the flag, then the environment, then a context (felixctl context add). A development node writes one:
+felixctl --config data/dev/felixctl.toml, or FELIX_CLI_CONFIG=data/dev/felixctl.toml.
+
+Exit status: 0 success, 1 other failure, 2 arguments or settings, 3 nobody reachable, 4 refused, 5 not there, 130 interrupted.`,
 		SilenceUsage: true, SilenceErrors: true,
 		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.applyContext(cmd); err != nil {
-				return err
-			}
-			return a.check()
-		},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 	}
 	root.SetVersionTemplate("felixctl {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageErrorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
-	env := environment(a.p.Environ)
-	f := root.PersistentFlags()
-	f.StringVar(&a.contextFile, "config", env.or("FELIX_CLI_CONFIG", ""), "`file` of contexts: settings by name (FELIX_CLI_CONFIG); felixctl/config.toml in your configuration directory")
-	f.StringVar(&a.contextName, "context", env.or("FELIX_CONTEXT", ""), "`name` of the context to use (FELIX_CONTEXT); the file's current one")
-	f.StringVar(&a.brokers, "brokers", env.or("FELIX_BROKERS", "127.0.0.1:9092"), "`host:port,...` to ask first; the port is 9092 if not given (FELIX_BROKERS)")
-	f.StringVar(&a.tenant, "tenant", env.or("FELIX_AUTH_TENANT", ""), "tenant to log in as (FELIX_AUTH_TENANT)")
-	f.StringVar(&a.token, "token", "", "password or token of the login (FELIX_AUTH_TOKEN)")
-	f.StringVar(&a.tokenFile, "token-file", env.or("FELIX_AUTH_TOKEN_FILE", ""), "file that holds it (FELIX_AUTH_TOKEN_FILE)")
-	f.BoolVar(&a.useTLS, "tls", false, "use TLS; implied by --ca-file and --server-name")
-	f.StringVar(&a.caFile, "ca-file", env.or("FELIX_CA_FILE", ""), "certificate authority of the server, PEM (FELIX_CA_FILE)")
-	f.StringVar(&a.serverName, "server-name", env.or("FELIX_SERVER_NAME", ""), "name that the server's certificate must have (FELIX_SERVER_NAME)")
-	f.StringVarP(&a.output, "output", "o", outputTable, "`table` for people or json for programs")
-	f.BoolVar(&a.asJSON, "json", false, "the same as -o json")
-	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask before something is deleted")
-	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "how long to wait for the server")
-	if a.token = env["FELIX_AUTH_TOKEN"]; a.token != "" {
-		// The variable is a default that help must not print.
-		f.Lookup("token").DefValue = ""
-	}
-	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp)))
-	root.AddCommand(a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand(), a.tokenCommand(), a.versionCommand())
+	a.addFlags(root)
+	root.AddCommand(of(kafkaServer, a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand())...)
+	root.AddCommand(a.controlCommands()...)
+	root.AddCommand(a.nativeCommands()...)
+	root.AddCommand(of(noServer, a.contextCommand(), a.tokenCommand(), a.versionCommand(), a.completionsCommand(), a.manCommand())...)
 	return root
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the version of felixctl", Args: noArgs,
+		Use: "version", Short: "Show the version of felixctl", Args: noArgs, Example: "  felixctl version",
 		RunE: func(*cobra.Command, []string) error {
 			if a.json() {
 				return a.emit(map[string]string{"version": Version}, nil, nil)
@@ -167,20 +145,6 @@ func must(err error) {
 func (a *app) checkOutput() error {
 	if a.output != outputTable && a.output != outputJSON {
 		return usageErrorf("-o %q is neither table nor json", a.output)
-	}
-	return nil
-}
-
-// check refuses settings that cannot be before anything is dialled.
-func (a *app) check() error {
-	if err := a.checkOutput(); err != nil {
-		return err
-	}
-	switch {
-	case a.timeout <= 0:
-		return usageErrorf("--timeout must be positive")
-	case (a.tenant == "") != (a.token == "" && a.tokenFile == ""):
-		return usageErrorf("a login is --tenant together with --token or --token-file")
 	}
 	return nil
 }
@@ -222,6 +186,15 @@ func subcommands(cmd *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usageErrorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), hint)
+}
+
+// exactly takes n arguments, atMost up to n.
+func exactly(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return asUsage(cobra.ExactArgs(n)(cmd, args)) }
+}
+
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(n)(cmd, args)) }
 }
 
 // upTo takes one to n arguments; n below 1 is no upper bound.

@@ -116,7 +116,7 @@ func TestSeeds(t *testing.T) {
 		"localhost": "localhost:9092", "a:1, b": "a:1 b:9092", "::1": "[::1]:9092", "[::1]": "[::1]:9092", "[::1]:5": "[::1]:5",
 		"": "", "a:b:c": "", "a:": "", "a,": "", ":9092": "", "a:0": "", "a:70000": "",
 	} {
-		got, err := parseSeeds(list)
+		got, err := parseSeeds(list, kafkaPort)
 		if strings.Join(got, " ") != want || (err != nil) != (want == "") {
 			t.Errorf("%q: got %v, %v, want %q", list, got, err, want)
 		}

@@ -19,7 +19,7 @@ type consumeFlags struct {
 func (a *app) consumeCommand() *cobra.Command {
 	var f consumeFlags
 	consume := &cobra.Command{
-		Use: "consume TOPIC", Aliases: []string{"sub"}, Short: "Read records", Args: upTo(1),
+		Use: "consume TOPIC", Short: "Read records", Args: upTo(1),
 		Long: `Read records and print them, from --from on, until --count of them, or with --exit until the end that the topic had at the
 start; otherwise wait for more until interrupted. Nothing is committed anywhere: reading changes nothing.
 

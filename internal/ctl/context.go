@@ -2,23 +2,18 @@ package ctl
 
 import (
 	"errors"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
 )
 
 // settingsContext is one named set of connection settings of the context file.
 type settingsContext map[string]string
 
-// contextKeys are the keys that a context may have. Those that no command here uses are for the commands of the native protocol and
-// of the control-plane API; a file is the same for all of them.
+// contextKeys are the keys that a context may have, one file for all three listeners.
 var contextKeys = []string{
 	"brokers", "kafka_brokers", "kafka_security", "tenant", "namespace", "token", "token_file", "controlplane_url", "controlplane_token",
 	"controlplane_token_file", "controlplane_ca_file", "ca_file", "client_cert_file", "client_key_file", "server_name",
@@ -36,77 +31,7 @@ const (
 	defaultContextSetting = "current"
 )
 
-// applyContext fills in from the context what neither a flag nor a variable gave.
-func (a *app) applyContext(cmd *cobra.Command) error {
-	path, named := a.contextFile, true
-	if path == "" {
-		path, named = defaultContextFile(environment(a.p.Environ)), false
-	}
-	if path == "" {
-		return a.wantNoContext()
-	}
-	text, err := readLimited(path, maxContextFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && !named:
-		return a.wantNoContext()
-	case err != nil:
-		return usageErrorf("context file: %w", err)
-	}
-	contexts, current, err := parseContexts(string(text))
-	if err != nil {
-		return usageErrorf("context file %s, %w", path, err)
-	}
-	name := a.contextName
-	if name == "" {
-		name = current
-	}
-	if name == "" {
-		return nil
-	}
-	c, ok := contexts[name]
-	if !ok {
-		return missingErrorf("context file %s has no context %q; it has %s", path, name, strings.Join(slices.Sorted(maps.Keys(contexts)), ", "))
-	}
-	return a.useContext(cmd, c)
-}
-
-func (a *app) wantNoContext() error {
-	if a.contextName != "" {
-		return missingErrorf("there is no context file, so there is no context %q: name one with --config", a.contextName)
-	}
-	return nil
-}
-
-// useContext takes over the settings of c that the Kafka commands have.
-func (a *app) useContext(cmd *cobra.Command, c settingsContext) error {
-	security := c["kafka_security"]
-	if !slices.Contains([]string{"", securityPlaintext, securityTLS, securitySASL, securitySASLTLS}, security) {
-		return usageErrorf("kafka_security = %q is none of plaintext, tls, sasl, sasl_tls", security)
-	}
-	login := security != securityPlaintext && security != securityTLS
-	secure := security != securityPlaintext && security != securitySASL
-	env := environment(a.p.Environ)
-	given := func(flag, variable string) bool { return cmd.Flags().Changed(flag) || env[variable] != "" }
-	fill := func(into *string, flag, variable, value string) {
-		if value != "" && !given(flag, variable) {
-			*into = value
-		}
-	}
-	fill(&a.brokers, "brokers", "FELIX_BROKERS", c["kafka_brokers"])
-	if login {
-		fill(&a.tenant, "tenant", "FELIX_AUTH_TENANT", c["tenant"])
-		// One of the two, from one place: a token of the environment beats a file of the context.
-		if !given("token", "FELIX_AUTH_TOKEN") && !given("token-file", "FELIX_AUTH_TOKEN_FILE") {
-			a.token, a.tokenFile = c["token"], c["token_file"]
-		}
-	}
-	if secure {
-		fill(&a.caFile, "ca-file", "FELIX_CA_FILE", c["ca_file"])
-		fill(&a.serverName, "server-name", "FELIX_SERVER_NAME", c["server_name"])
-		a.useTLS = a.useTLS || security != ""
-	}
-	return nil
-}
+var kafkaSecurities = []string{securityPlaintext, securityTLS, securitySASL, securitySASLTLS}
 
 // defaultContextFile is where contexts are kept when nothing names another file; "" when the environment names no home.
 func defaultContextFile(env environ) string {
@@ -142,10 +67,8 @@ func parseContexts(text string) (contexts map[string]settingsContext, current st
 		case line == "" || line[0] == '#':
 			continue
 		case line[0] == '[':
-			name, rest, ok := strings.Cut(line[1:], "]")
-			name, isContext := strings.CutPrefix(strings.TrimSpace(name), contextTable)
-			name = strings.Trim(name, `"`)
-			if !ok || !isContext || name == "" || !isTail(rest) {
+			name, ok := tableName(line)
+			if !ok {
 				return nil, "", bad("expected [context.NAME]")
 			}
 			if contexts[name] != nil {
@@ -174,6 +97,18 @@ func parseContexts(text string) (contexts map[string]settingsContext, current st
 		}
 	}
 	return contexts, current, nil
+}
+
+// tableName reads the head of a table, [context.NAME].
+func tableName(line string) (name string, ok bool) {
+	line = strings.TrimSpace(line)
+	if line == "" || line[0] != '[' {
+		return "", false
+	}
+	name, rest, closed := strings.Cut(line[1:], "]")
+	name, isContext := strings.CutPrefix(strings.TrimSpace(name), contextTable)
+	name = strings.Trim(name, `"`)
+	return name, closed && isContext && name != "" && isTail(rest)
 }
 
 // parseSetting reads key = "text" or key = 'text'.

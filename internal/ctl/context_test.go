@@ -104,7 +104,7 @@ func TestContextSecurity(t *testing.T) {
 		a := &app{}
 		root := a.root()
 		c := settingsContext{"tenant": "t", "token_file": "f", "ca_file": "ca.pem", "server_name": "s", "kafka_security": name}
-		if err := a.useContext(root, c); err != nil {
+		if err := a.take(root, kafkaServer, c); err != nil {
 			t.Fatal(err)
 		}
 		if login := a.tenant == "t" && a.tokenFile == "f"; login != want.login {
@@ -114,7 +114,7 @@ func TestContextSecurity(t *testing.T) {
 			t.Errorf("%q: got TLS %v, want %v", name, a.tls(), want.secure)
 		}
 	}
-	if err := (&app{}).useContext((&app{}).root(), settingsContext{"kafka_security": "none"}); err == nil {
+	if err := (&app{}).take((&app{}).root(), kafkaServer, settingsContext{"kafka_security": "none"}); err == nil {
 		t.Error("an unknown word was taken")
 	}
 }

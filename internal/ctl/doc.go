@@ -1,5 +1,11 @@
-// Package ctl is felixctl's commands: topics, groups, produce and consume over the Kafka listener of a Felix server (or of Apache Kafka),
-// and tokens, for which no server is asked.
+// Package ctl is felixctl's commands, by what they speak to: pub, sub, topology, inspect and bench to the native listener (native.go);
+// tenants, namespaces, streams, caches, nodes, shards, rules, keys, placement and the cluster to the control API (rest.go); topics,
+// groups, produce and consume to the Kafka listener of a Felix server or of Apache Kafka (kafka.go); contexts, tokens, completions and
+// manuals to nobody.
+//
+// A command is marked with what it speaks to (of), and prepare fills in the settings for that server alone: the same context serves
+// all three, though their addresses, logins and certificates differ. Each family is a file; what a table, a listing, a confirmation or an
+// error looks like is in output.go, command.go and errors.go alone. docs/felixctl.md is generated from the commands by a test.
 //
 // Conventions (spec control-api.md section 12): settings come from flag, then environment, then the context of a file; data goes to
 // standard output and talk to standard error; -o json gives every table's facts as JSON; exit status 0 success, 1 other failure,
@@ -10,6 +16,15 @@
 // Sources: spec control-api.md sections 12 and 13.1.
 //
 // Non-obvious:
+//   - A listing is written as it comes, page by page, and one that fails half-way leaves its JSON array open: a part must not pass for the
+//     whole.
+//   - A syscall.Errno is a net.Error to errors.As: a full disk or a closed output would count as a server that is not reachable.
+//   - sub reads ranges with an end by pages and does not subscribe: offsets that hold no event (marks of new leaders) would never come.
+//   - To a tenant that is not there the control API answers as to a bad token, for everybody: tenant info looks into the listing to tell the
+//     two apart.
+//   - Settings are not defaults of flags: cobra prints defaults in help, and one of them is a token.
+//   - Completion runs the root's PersistentPreRunE for the hidden command __complete, before the flags of the completed command are read:
+//     whoever completes names calls prepare again.
 //   - franz-go is used here and nowhere else in the server's module: felixctl speaks as any client does, so that what works with it
 //     works with others. Groups are looked at and moved, never joined: consume names partitions and offsets itself.
 //   - A client library retries for minutes where a person waits for seconds: a command first asks whether anybody is there (reach),

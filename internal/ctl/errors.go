@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -70,9 +72,12 @@ func statusOf(err error) int {
 	var s *statusError
 	var refusal *kerr.Error
 	var network net.Error
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &s):
 		return s.status
+	case errors.As(err, &file):
+		return exitFailure // before the network: the reason in it passes for a network's
 	case errors.As(err, &refusal):
 		if missing(refusal) {
 			return exitMissing
@@ -83,6 +88,12 @@ func statusOf(err error) int {
 	default:
 		return exitFailure
 	}
+}
+
+// outputClosed says that whoever read the output has seen enough and left.
+func outputClosed(err error) bool {
+	var file *fs.PathError
+	return errors.As(err, &file) && errors.Is(file, syscall.EPIPE)
 }
 
 func missing(e *kerr.Error) bool {

@@ -31,7 +31,7 @@ func newFormatter(format string, terminal bool) (formatter, error) {
 		return func(dst []byte, r *kgo.Record) []byte {
 			dst = strconv.AppendInt(dst, int64(r.Partition), 10)
 			dst = append(dst, ':')
-			dst = strconv.AppendInt(dst, r.Offset, 10)
+			dst = append(dst, orDash(r.Offset)...)
 			return append(value(append(dst, '\t'), r), '\n')
 		}, nil
 	case "json":
@@ -91,8 +91,18 @@ var verbs = map[byte]formatter{
 	's': func(dst []byte, r *kgo.Record) []byte { return append(dst, r.Value...) },
 	'K': func(dst []byte, r *kgo.Record) []byte { return strconv.AppendInt(dst, lengthOf(r.Key), 10) },
 	'S': func(dst []byte, r *kgo.Record) []byte { return strconv.AppendInt(dst, lengthOf(r.Value), 10) },
-	'T': func(dst []byte, r *kgo.Record) []byte { return strconv.AppendInt(dst, r.Timestamp.UnixMilli(), 10) },
-	'd': func(dst []byte, r *kgo.Record) []byte { return r.Timestamp.UTC().AppendFormat(dst, time.RFC3339Nano) },
+	'T': func(dst []byte, r *kgo.Record) []byte {
+		if r.Timestamp.IsZero() { // of a stream in memory
+			return append(dst, "-1"...)
+		}
+		return strconv.AppendInt(dst, r.Timestamp.UnixMilli(), 10)
+	},
+	'd': func(dst []byte, r *kgo.Record) []byte {
+		if r.Timestamp.IsZero() {
+			return append(dst, '-')
+		}
+		return r.Timestamp.UTC().AppendFormat(dst, time.RFC3339Nano)
+	},
 	'h': func(dst []byte, r *kgo.Record) []byte {
 		for i, h := range r.Headers {
 			if i > 0 {

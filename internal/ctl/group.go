@@ -98,7 +98,7 @@ func (a *app) groupList() *cobra.Command {
 }
 
 // notListed says why groups cannot be listed.
-func (c *client) notListed(ctx context.Context, err error) error {
+func (c *kafkaClient) notListed(ctx context.Context, err error) error {
 	if !c.serves(ctx, keyListGroups) && ctx.Err() == nil {
 		return refusedErrorf("list groups: the server serves no consumer groups")
 	}
@@ -115,7 +115,7 @@ func orWord(s string) string {
 
 // groupRows adds the members to a listing, sorted by name. A server from before the filter ignores it, and one from before the states
 // gives none: both are made good here. A group that went away in between is left out.
-func (c *client) groupRows(ctx context.Context, listed kadm.ListedGroups, states []string) ([]groupRow, error) {
+func (c *kafkaClient) groupRows(ctx context.Context, listed kadm.ListedGroups, states []string) ([]groupRow, error) {
 	var names []string
 	for name, g := range listed {
 		if g.GroupType == "" || strings.EqualFold(g.GroupType, kindClassic) || strings.EqualFold(g.GroupType, kindConsumer) {
@@ -182,7 +182,7 @@ type topicPartitions struct {
 }
 
 // groups describes those of the named groups that exist.
-func (c *client) groups(ctx context.Context, names []string) (map[string]groupView, error) {
+func (c *kafkaClient) groups(ctx context.Context, names []string) (map[string]groupView, error) {
 	out := map[string]groupView{}
 	if len(names) == 0 {
 		return out, nil
@@ -224,7 +224,7 @@ func (c *client) groups(ctx context.Context, names []string) (map[string]groupVi
 }
 
 // group describes one group that must exist.
-func (c *client) group(ctx context.Context, name string) (groupView, error) {
+func (c *kafkaClient) group(ctx context.Context, name string) (groupView, error) {
 	views, err := c.groups(ctx, []string{name})
 	if err != nil {
 		return groupView{}, err
@@ -237,7 +237,7 @@ func (c *client) group(ctx context.Context, name string) (groupView, error) {
 }
 
 // noGroup says why a group was not described: it is not there, or of a type that has other requests.
-func (c *client) noGroup(ctx context.Context, name string) error {
+func (c *kafkaClient) noGroup(ctx context.Context, name string) error {
 	listed, err := c.admin.ListGroups(ctx)
 	if g, ok := listed[name]; err == nil && ok && g.GroupType != "" && !strings.EqualFold(g.GroupType, kindClassic) && !strings.EqualFold(g.GroupType, kindConsumer) {
 		return refusedErrorf("group %q is of type %s: felixctl works with groups of type %s and %s", name, g.GroupType, kindClassic, kindConsumer)
@@ -262,7 +262,7 @@ const (
 )
 
 // serves says that some node answers requests of this kind, or that none can be asked.
-func (c *client) serves(ctx context.Context, key int16) bool {
+func (c *kafkaClient) serves(ctx context.Context, key int16) bool {
 	versions, err := c.admin.ApiVersions(ctx)
 	if err != nil {
 		return true
@@ -361,24 +361,10 @@ func (v groupView) busy(deed string) error {
 
 // completeGroups completes group names from the server.
 func (a *app) completeGroups(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-	defer cancel()
-	c, err := a.connect(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	listed, err := c.admin.ListGroups(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, name := range listed.Groups() {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
-			out = append(out, name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return a.completeKafka(cmd, given, prefix, func(ctx context.Context, c *kafkaClient) ([]string, error) {
+		listed, err := c.admin.ListGroups(ctx)
+		return listed.Groups(), err
+	})
 }
 
 // completeGroup completes the one group of a command.

@@ -14,6 +14,7 @@ import (
 func (a *app) groupDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete GROUP...", Aliases: []string{"rm"}, Short: "Delete groups and their committed offsets", Args: upTo(0),
+		Example:           "  felixctl group delete billing --yes",
 		Long:              `Delete groups with all their committed offsets. When one of them does not exist or has members, nothing is deleted.`,
 		ValidArgsFunction: a.completeGroups,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -42,7 +43,7 @@ func (a *app) groupDelete() *cobra.Command {
 }
 
 // deletable refuses when one of the groups is not there or has members.
-func (a *app) deletable(ctx context.Context, c *client, names []string) error {
+func (a *app) deletable(ctx context.Context, c *kafkaClient, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	views, err := c.groups(ctx, names)
@@ -73,9 +74,7 @@ func (a *app) reportGroupsDeleted(gone kadm.DeleteGroupResponses, cause error, n
 		Deleted bool   `json:"deleted"`
 		Error   string `json:"error,omitempty"`
 	}
-	var failed error
-	out := make([]deleted, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[deleted]
 	for _, name := range names {
 		r, ok := gone[name]
 		if !ok {
@@ -83,17 +82,10 @@ func (a *app) reportGroupsDeleted(gone kadm.DeleteGroupResponses, cause error, n
 				r.Err = errors.New("the server's answer does not mention the group")
 			}
 		}
-		line := deleted{Group: name, Deleted: r.Err == nil}
-		result := "deleted"
-		if r.Err != nil {
-			err := refusal("delete group "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), resultFailed
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{name, result})
+		err := refusal("delete group "+name, r.Err, r.ErrMessage)
+		out.add(deleted{name, err == nil, textOf(err)}, "deleted", err, name)
 	}
-	return errors.Join(a.emit(out, []string{"GROUP", "RESULT"}, rows), failed)
+	return out.emit(a, "GROUP")
 }
 
 func (a *app) groupDeleteOffsets() *cobra.Command {
@@ -134,7 +126,7 @@ topic.`,
 }
 
 // commitsIn are the committed offsets of a group in a scope; whatever the scope names must have one.
-func (a *app) commitsIn(ctx context.Context, c *client, group string, sc scope) (map[partitionKey]commit, error) {
+func (a *app) commitsIn(ctx context.Context, c *kafkaClient, group string, sc scope) (map[partitionKey]commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	if _, err := c.group(ctx, group); err != nil {
@@ -164,7 +156,7 @@ func (a *app) commitsIn(ctx context.Context, c *client, group string, sc scope) 
 	return out, nil
 }
 
-func (a *app) deleteOffsets(ctx context.Context, c *client, group string, commits map[partitionKey]commit) error {
+func (a *app) deleteOffsets(ctx context.Context, c *kafkaClient, group string, commits map[partitionKey]commit) error {
 	type deleted struct {
 		Topic     string `json:"topic"`
 		Partition int32  `json:"partition"`
@@ -182,23 +174,15 @@ func (a *app) deleteOffsets(ctx context.Context, c *client, group string, commit
 	if err != nil {
 		return refusal(fmt.Sprintf("delete offsets of group %s in %s", group, strings.Join(topicsOf(commits), ", ")), err, "")
 	}
-	var failed error
-	out := make([]deleted, 0, len(commits))
-	rows := make([][]string, 0, len(commits))
+	var out results[deleted]
 	for _, key := range sortedPartitions(commits) {
 		err, ok := answers.Lookup(key.topic, key.partition)
 		if !ok {
 			err = errNotMentioned
 		}
-		line := deleted{Topic: key.topic, Partition: key.partition, Committed: commits[key].offset, Deleted: err == nil}
-		result := "deleted"
-		if err != nil {
-			err = refusal(fmt.Sprintf("delete offsets of group %s, topic %s partition %d", group, key.topic, key.partition), err, "")
-			line.Error, result = err.Error(), resultFailed
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{key.topic, fmt.Sprint(key.partition), orDash(line.Committed), result})
+		err = refusal(fmt.Sprintf("delete offsets of group %s, topic %s partition %d", group, key.topic, key.partition), err, "")
+		before := commits[key].offset
+		out.add(deleted{key.topic, key.partition, before, err == nil, textOf(err)}, "deleted", err, key.topic, fmt.Sprint(key.partition), orDash(before))
 	}
-	return errors.Join(a.emit(out, []string{"TOPIC", "PARTITION", "COMMITTED", "RESULT"}, rows), failed)
+	return out.emit(a, "TOPIC", "PARTITION", "COMMITTED")
 }

@@ -103,7 +103,7 @@ func unique(names []string) []string {
 }
 
 // describeGroups describes groups in the order of their names on the command line; all of them must exist.
-func (c *client) describeGroups(ctx context.Context, names []string, parts groupParts) ([]groupInfo, error) {
+func (c *kafkaClient) describeGroups(ctx context.Context, names []string, parts groupParts) ([]groupInfo, error) {
 	views, err := c.groups(ctx, names)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ type commit struct {
 }
 
 // committed asks for every committed offset of a group.
-func (c *client) committed(ctx context.Context, group string) (map[partitionKey]commit, error) {
+func (c *kafkaClient) committed(ctx context.Context, group string) (map[partitionKey]commit, error) {
 	fetched, err := c.admin.FetchOffsets(ctx, group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // most servers say that a group which is not there has committed nothing
 		return nil, refusal("read committed offsets of group "+group, err, "")
@@ -160,7 +160,7 @@ func (c *client) committed(ctx context.Context, group string) (map[partitionKey]
 }
 
 // groupOffsets joins what is committed with what members read and what the logs hold, by topic and partition.
-func (c *client) groupOffsets(ctx context.Context, v groupView) ([]groupOffset, error) {
+func (c *kafkaClient) groupOffsets(ctx context.Context, v groupView) ([]groupOffset, error) {
 	commits, err := c.committed(ctx, v.Name)
 	if err != nil {
 		return nil, err
@@ -269,32 +269,30 @@ func totalLag(offsets []groupOffset) int64 {
 
 // printGroup shows the parts of one group that were asked for; with several groups each begins with its name.
 func (a *app) printGroup(info groupInfo, parts groupParts, several, gap bool) error {
-	var b strings.Builder
-	if gap {
-		b.WriteString("\n")
-	}
-	switch {
-	case parts.state:
-		fmt.Fprintf(&b, "group        %s\nstate        %s\ntype         %s\nprotocol     %s\ncoordinator  %d (%s:%d)\nmembers      %d\n",
-			visible(info.Group), info.State, info.Type, visible(protocolOf(info)),
-			info.Coordinator.ID, visible(info.Coordinator.Host), info.Coordinator.Port, info.MemberCount)
-	case several:
-		fmt.Fprintf(&b, "group        %s\n", visible(info.Group))
-	}
-	if (parts.state || several) && (parts.members || parts.offsets) {
-		b.WriteString("\n")
-	}
-	if _, err := fmt.Fprint(a.p.Out, b.String()); err != nil {
+	if err := a.blank(gap); err != nil {
 		return err
+	}
+	facts := [][]string{{"group", info.Group}}
+	if parts.state {
+		facts = append(facts, [][]string{
+			{"state", info.State},
+			{"type", info.Type},
+			{"protocol", protocolOf(info)},
+			{"coordinator", fmt.Sprintf("%d (%s:%d)", info.Coordinator.ID, info.Coordinator.Host, info.Coordinator.Port)},
+			{"members", fmt.Sprint(info.MemberCount)},
+		}...)
+	}
+	if parts.state || several {
+		if err := errors.Join(a.facts(facts), a.blank(parts.members || parts.offsets)); err != nil {
+			return err
+		}
 	}
 	if parts.members && (len(info.Members) > 0 || !parts.offsets) {
 		if err := a.printMembers(info.Members); err != nil {
 			return err
 		}
-		if parts.offsets {
-			if _, err := fmt.Fprintln(a.p.Out); err != nil {
-				return err
-			}
+		if err := a.blank(parts.offsets); err != nil {
+			return err
 		}
 	}
 	if parts.offsets {
@@ -354,24 +352,20 @@ func (a *app) printOffsets(info groupInfo) error {
 		a.say("group %s has no committed offsets", info.Group)
 	}
 	header := []string{"TOPIC", "PARTITION", "COMMITTED", "START", "HIGH WATERMARK", "LAG", "OWNER"}
-	failed := slices.ContainsFunc(info.Offsets, func(o groupOffset) bool { return o.Error != "" })
-	if failed {
-		header = append(header, "ERROR")
-	}
+	var failures []string
 	rows := make([][]string, 0, len(info.Offsets)+1)
 	for _, o := range info.Offsets {
 		owner := o.instance
 		if owner == "" {
 			owner = orWord(o.Owner)
 		}
-		row := []string{o.Topic, fmt.Sprint(o.Partition), orDash(o.Committed), orDash(o.Start), orDash(o.End), orDash(o.Lag), owner}
-		if failed {
-			row = append(row, o.Error)
-		}
-		rows = append(rows, row)
+		rows = append(rows, []string{o.Topic, fmt.Sprint(o.Partition), orDash(o.Committed), orDash(o.Start), orDash(o.End), orDash(o.Lag), owner})
+		failures = append(failures, o.Error)
 	}
 	if len(info.Offsets) > 0 {
 		rows = append(rows, []string{"TOTAL", "", "", "", "", orDash(*info.TotalLag), ""})
+		failures = append(failures, "")
 	}
+	header, rows = withColumn(header, rows, "ERROR", failures)
 	return a.table(header, rows)
 }

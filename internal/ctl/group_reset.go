@@ -194,7 +194,7 @@ func (a *app) resetOffsets(ctx context.Context, group string, f *resetFlags, t t
 // resetter makes and carries out one plan.
 type resetter struct {
 	app    *app
-	client *client
+	client *kafkaClient
 	group  string
 	scope  scope // empty for every partition that is committed, or in the file
 	target target
@@ -225,7 +225,6 @@ type resetRow struct {
 const (
 	resultPlanned = "planned"
 	resultReset   = "reset"
-	resultFailed  = "failed"
 )
 
 // plan finds the partitions and their new offsets. It changes nothing.
@@ -345,7 +344,7 @@ func (r *resetter) partitions(ctx context.Context) ([]partitionKey, error) {
 }
 
 // partitionNumbers are the partitions of each topic, ascending; none for a topic that does not exist.
-func (c *client) partitionNumbers(ctx context.Context, topics []string) (map[string][]int32, error) {
+func (c *kafkaClient) partitionNumbers(ctx context.Context, topics []string) (map[string][]int32, error) {
 	details, err := c.admin.ListTopicsWithInternal(ctx, topics...)
 	if err != nil {
 		return nil, refusal("look up topics", err, "")

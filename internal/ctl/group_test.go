@@ -193,7 +193,7 @@ func TestGroupDescribeParts(t *testing.T) {
 		{"offsets", []string{"--offsets"}, []string{"TOPIC", "TOTAL"}, []string{"MEMBER ", "state"}},
 		{"two", []string{"--offsets", "--state"}, []string{"TOPIC", "state"}, []string{"MEMBER "}},
 		{"all_of_an_idle_group", nil, []string{"TOPIC", "state"}, []string{"MEMBER "}},
-		{"several_groups", []string{"--offsets", "other"}, []string{"group        idle\n\nTOPIC", "\n\ngroup        other\n\nTOPIC"}, []string{"state"}},
+		{"several_groups", []string{"--offsets", "other"}, []string{"group  idle\n\nTOPIC", "\n\ngroup  other\n\nTOPIC"}, []string{"state"}},
 		{"named_twice", []string{"--offsets", "idle"}, []string{"TOPIC"}, []string{"group"}},
 		{"json_of_members", []string{"--members", "-o", "json"}, []string{`"members": []`, `"state"`}, []string{`"offsets"`, "total_lag"}},
 		{"json_of_offsets", []string{"--offsets", "-o", "json"}, []string{`"offsets": [`, `"total_lag": 6`}, []string{`"members"`}},

@@ -65,7 +65,7 @@ func parseTime(s string, now time.Time) (int64, error) {
 }
 
 // resolve turns a position into an offset of each partition, within what the partition holds.
-func (p position) resolve(ctx context.Context, c *client, topic string, spans map[partitionKey]span) (map[int32]int64, error) {
+func (p position) resolve(ctx context.Context, c *kafkaClient, topic string, spans map[partitionKey]span) (map[int32]int64, error) {
 	out := map[int32]int64{}
 	var at kadm.ListedOffsets
 	if p.kind == fromTime {

@@ -1,13 +1,8 @@
 package ctl
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,25 +11,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// maxLineBytes bounds one line of input; a longer record is sent with --whole.
-const maxLineBytes = 16 << 20
-
 // progressEvery is the pause between two lines of progress on long work.
 const progressEvery = 2 * time.Second
 
 // produceFlags are the settings of one produce command.
 type produceFlags struct {
-	key, keyDelim, file, compression, acks string
-	headers                                []string
-	partition                              int32
-	count                                  int
-	whole, null                            bool
+	inputFlags
+	compression, acks string
+	headers           []string
+	partition         int32
 }
 
 func (a *app) produceCommand() *cobra.Command {
 	var f produceFlags
 	produce := &cobra.Command{
-		Use: "produce TOPIC [MESSAGE]", Aliases: []string{"pub"}, Short: "Write records", Args: upTo(2),
+		Use: "produce TOPIC [MESSAGE]", Short: "Write records", Args: upTo(2),
 		Long: `Write one record with the message, or one for each line of standard input or of --file. Every record is written exactly once,
 in order within its partition, and the command ends when the server has acknowledged all of them.
 
@@ -51,14 +42,10 @@ command, with status 130; the count of records that were not acknowledged is tol
 		},
 	}
 	fl := produce.Flags()
-	fl.StringVarP(&f.key, "key", "k", "", "key of every record")
-	fl.StringVarP(&f.keyDelim, "key-delim", "K", "", "text that separates key and value in each line")
+	f.inputFlags.add(fl)
 	fl.StringArrayVarP(&f.headers, "header", "H", nil, "header `name=value`; may be repeated")
 	fl.Int32VarP(&f.partition, "partition", "p", -1, "partition; -1 chooses by key, or else any")
-	fl.StringVarP(&f.file, "file", "f", "", "read records from this file")
-	fl.BoolVar(&f.whole, "whole", false, "the whole input is one record, not one a line")
 	fl.BoolVar(&f.null, "null", false, "the value is null (a tombstone where the topic is compacted); needs --key")
-	fl.IntVar(&f.count, "count", 1, "write each record this many times")
 	fl.StringVarP(&f.compression, "compression", "z", "none", "none, gzip, snappy, lz4 or zstd")
 	fl.StringVar(&f.acks, "acks", "all", "wait for all replicas, 1 (the leader) or 0 (nobody)")
 	must(produce.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions(slices.Sorted(mapKeys(codecs)), cobra.ShellCompDirectiveNoFileComp)))
@@ -88,14 +75,11 @@ func (f *produceFlags) options(topic string, hasMessage bool) ([]kgo.Opt, error)
 	switch {
 	case !ok:
 		return nil, usageErrorf("--compression %q is none of none, gzip, snappy, lz4, zstd", f.compression)
-	case f.count < 1:
-		return nil, usageErrorf("--count must be at least 1")
-	case hasMessage && (f.file != "" || f.whole || f.null):
-		return nil, usageErrorf("a message on the command line goes without --file, --whole and --null")
 	case f.null && (f.key == "" || f.file != "" || f.whole):
 		return nil, usageErrorf("--null writes one record without a value: give --key, and neither --file nor --whole")
-	case f.key != "" && f.keyDelim != "":
-		return nil, usageErrorf("--key and --key-delim exclude each other")
+	}
+	if err := f.check(hasMessage); err != nil {
+		return nil, err
 	}
 	opts := []kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(0)}
 	if f.partition >= 0 {
@@ -139,7 +123,7 @@ func (a *app) produce(cmd *cobra.Command, f produceFlags, args []string) error {
 }
 
 // checkPartition refuses a partition that the topic has not. A topic that is not there yet may be made by the first record.
-func (f *produceFlags) checkPartition(ctx context.Context, a *app, c *client, topic string) error {
+func (f *produceFlags) checkPartition(ctx context.Context, a *app, c *kafkaClient, topic string) error {
 	if f.partition < 0 {
 		return nil
 	}
@@ -152,48 +136,6 @@ func (f *produceFlags) checkPartition(ctx context.Context, a *app, c *client, to
 	t, ok := details[topic]
 	if _, has := t.Partitions[f.partition]; ok && t.Err == nil && !has {
 		return missingErrorf("topic %s has no partition %d: it has %d, from 0", topic, f.partition, len(t.Partitions))
-	}
-	return nil
-}
-
-// eachRecord calls send for each record that the flags and the input make.
-func (a *app) eachRecord(ctx context.Context, f *produceFlags, message []string, send func(line []byte, null bool) error) error {
-	switch {
-	case f.null:
-		return send(nil, true)
-	case len(message) > 0:
-		return send([]byte(message[0]), false)
-	}
-	in := a.p.In
-	if f.file != "" {
-		file, err := os.Open(f.file)
-		if err != nil {
-			return usageErrorf("--file: %w", err)
-		}
-		defer func() { _ = file.Close() }() // only read
-		in = file
-	} else if a.p.InTerminal {
-		a.say("one record a line; end with Ctrl-D")
-	}
-	if f.whole {
-		all, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		return send(all, false)
-	}
-	lines := bufio.NewScanner(in)
-	lines.Buffer(make([]byte, 64<<10), maxLineBytes)
-	for lines.Scan() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := send(bytes.Clone(lines.Bytes()), false); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read records (a line holds at most %d bytes; --whole sends larger ones): %w", maxLineBytes, err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const maxPoll = 500 * time.Millisecond
 type reader struct {
 	app    *app
 	flags  *consumeFlags
-	client *client
+	client *kafkaClient
 	watch  *watcher
 	topic  string
 	print  formatter
@@ -62,7 +62,7 @@ func (r *reader) pause() time.Duration {
 }
 
 // plan decides from which offset each partition is read, and where it ends.
-func (r *reader) plan(ctx context.Context, c *client, from position) (map[int32]kgo.Offset, error) {
+func (r *reader) plan(ctx context.Context, c *kafkaClient, from position) (map[int32]kgo.Offset, error) {
 	details, err := c.topics(ctx, []string{r.topic})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 // readerAt reads partition 0 of a topic from offset at, to end, with --exit.
 func readerAt(t *testing.T, s *server, at, end int64) *reader {
 	t.Helper()
-	a := &app{p: Process{Out: &bytes.Buffer{}, Err: newStream()}, brokers: s.addr, timeout: 5 * time.Second}
+	a := &app{p: Process{Out: &bytes.Buffer{}, Err: newStream()}, settings: settings{brokers: s.addr, timeout: 5 * time.Second}}
 	r := &reader{
 		app: a, flags: &consumeFlags{exit: true}, topic: "orders", watch: newWatcher(a),
 		print: func(dst []byte, _ *kgo.Record) []byte { return dst },

@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -21,9 +22,15 @@ func serve(t *testing.T) string {
 // serveIn is serve with the data in dir.
 func serveIn(t *testing.T, dir string) string {
 	t.Helper()
-	l, err := node.Load(node.Sources{Flags: map[string]string{
-		"data-dir": dir, "kafka-listen": "127.0.0.1:0", "native-listen": "", "api-listen": "", "metrics-listen": "",
-	}})
+	return "--brokers=" + serveWith(t, dir, nil).Addrs().Kafka
+}
+
+// serveWith is serveIn with more listeners, by flag.
+func serveWith(t *testing.T, dir string, listeners map[string]string) *node.Node {
+	t.Helper()
+	flags := map[string]string{"data-dir": dir, "kafka-listen": "127.0.0.1:0", "native-listen": "", "api-listen": "", "metrics-listen": ""}
+	maps.Copy(flags, listeners)
+	l, err := node.Load(node.Sources{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +43,7 @@ func serveIn(t *testing.T, dir string) string {
 			t.Error(err)
 		}
 	})
-	return "--brokers=" + n.Addrs().Kafka
+	return n
 }
 
 // want runs a command that must end with status and print each of parts, to either stream.
@@ -158,7 +165,7 @@ func TestMistakesThatTheServerSees(t *testing.T) {
 	if _, err := ids.ParseTopicID(id); err != nil {
 		t.Errorf("create: %v", err)
 	}
-	want(t, exitOK, "", []string{"topic", "describe", "orders", b}, "id       "+id)
+	want(t, exitOK, "", []string{"topic", "describe", "orders", b}, "id     "+id)
 	infos := decode[[]topicInfo](t, want(t, exitOK, "", []string{"topic", "describe", "orders", "-o", "json", b}))
 	rows := decode[[]topicRow](t, want(t, exitOK, "", []string{"topic", "list", "-o", "json", b}))
 	if infos[0].ID != id || rows[0].ID != id || len(infos[0].IDBase64) != 22 {

@@ -36,7 +36,16 @@ type offsetSpan struct {
 	Last      int64 `json:"last_offset"`
 }
 
+// done is called by the Kafka client for each record.
 func (t *tally) done(r *kgo.Record, err error) {
+	if err != nil {
+		err = refusal("produce to "+t.topic, err, "")
+	}
+	t.answered(r.Partition, r.Offset, err)
+}
+
+// answered counts an answer.
+func (t *tally) answered(partition int32, offset int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.frozen {
@@ -49,19 +58,18 @@ func (t *tally) done(r *kgo.Record, err error) {
 	if err != nil {
 		t.failed++
 		if t.first == nil {
-			t.first = refusal("produce to "+t.topic, err, "")
+			t.first = err
 		}
 		return
 	}
 	t.n++
-	offset := r.Offset
 	if t.blind {
 		offset = -1
 	}
-	s := t.spans[r.Partition]
+	s := t.spans[partition]
 	if s == nil {
-		s = &offsetSpan{Partition: r.Partition, First: offset, Last: offset}
-		t.spans[r.Partition] = s
+		s = &offsetSpan{Partition: partition, First: offset, Last: offset}
+		t.spans[partition] = s
 	}
 	s.Records++
 	s.First, s.Last = min(s.First, offset), max(s.Last, offset)
@@ -96,8 +104,8 @@ func (t *tally) state() (n, left int) {
 	return t.n, t.total - t.n - t.failed
 }
 
-// report writes what was acknowledged; of a failure that let nothing through, people read the failure alone.
-func (t *tally) report(a *app, failure error) error {
+// sorted are the spans by partition.
+func (t *tally) sorted() []offsetSpan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := make([]offsetSpan, 0, len(t.spans))
@@ -105,6 +113,14 @@ func (t *tally) report(a *app, failure error) error {
 		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(x, y offsetSpan) int { return int(x.Partition - y.Partition) })
+	return list
+}
+
+// report writes what was acknowledged; of a failure that let nothing through, people read the failure alone.
+func (t *tally) report(a *app, failure error) error {
+	list := t.sorted()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
 	case a.json():
 		return a.emit(map[string]any{"topic": t.topic, "published": t.n, "unacknowledged": t.total - t.n - t.failed, "offsets": list}, nil, nil)

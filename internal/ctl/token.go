@@ -27,8 +27,6 @@ func (a *app) tokenCommand() *cobra.Command {
 	token := &cobra.Command{
 		Use: "token", Short: "Show what a token says; make one for a development node",
 		Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		// No server is asked, so --tenant stands alone here.
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkOutput() },
 	}
 	token.AddCommand(a.tokenShow(), a.tokenMint())
 	return token
@@ -56,8 +54,8 @@ func (a *app) tokenShow() *cobra.Command {
 --token or --token-file. It is not verified: only a server can tell whether it takes the token.`,
 		Example: "  felixctl token show data/dev/token\n  felixctl token show - < data/dev/api-token",
 		Args:    func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(1)(cmd, args)) },
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := a.tokenText(args)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := a.tokenText(args, cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -70,12 +68,13 @@ func (a *app) tokenShow() *cobra.Command {
 	}
 }
 
-// tokenText finds the token to show.
-func (a *app) tokenText(args []string) (string, error) {
+// tokenText finds the token to show. What the command line names, given says, counts before what the environment does.
+func (a *app) tokenText(args []string, given func(flag string) bool) (string, error) {
 	path := a.tokenFile
 	switch {
 	case len(args) == 1:
 		path = args[0]
+	case given("token-file") && !given("token"):
 	case a.token != "":
 		return a.token, nil
 	case path == "":
@@ -223,5 +222,9 @@ func readSigner(path string) (*auth.Signer, error) {
 	if !ok {
 		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
 	}
-	return auth.NewSigner("", private.Seed())
+	public, ok := private.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, usageErrorf("--key: %s holds a key that is not Ed25519", path)
+	}
+	return auth.NewSigner(auth.DevelopmentKeyID(public), private.Seed())
 }

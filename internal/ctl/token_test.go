@@ -28,10 +28,19 @@ func TestTokenShow(t *testing.T) {
 	}
 	token := strings.TrimSpace(string(text))
 	for name, run := range map[string]func() result{
-		"file":          func() result { return runCtl(t, "", nil, "token", "show", file) },
-		"stdin":         func() result { return runCtl(t, string(text), nil, "token", "show", "-") },
-		"token_file":    func() result { return runCtl(t, "", nil, "token", "show", "--token-file", file) },
-		"variable":      func() result { return runCtl(t, "", []string{"FELIX_AUTH_TOKEN=" + token}, "token", "show") },
+		"file":       func() result { return runCtl(t, "", nil, "token", "show", file) },
+		"stdin":      func() result { return runCtl(t, string(text), nil, "token", "show", "-") },
+		"token_file": func() result { return runCtl(t, "", nil, "token", "show", "--token-file", file) },
+		"variable":   func() result { return runCtl(t, "", []string{"FELIX_AUTH_TOKEN=" + token}, "token", "show") },
+		"file_over_variable": func() result {
+			return runCtl(t, "", []string{"FELIX_AUTH_TOKEN=a.b.c"}, "token", "show", "--token-file", file)
+		},
+		"file_over_file_variable": func() result {
+			return runCtl(t, "", []string{"FELIX_AUTH_TOKEN_FILE=" + file + ".none"}, "token", "show", "--token-file", file)
+		},
+		"token_over_variables": func() result {
+			return runCtl(t, "", []string{"FELIX_AUTH_TOKEN=a.b.c", "FELIX_AUTH_TOKEN_FILE=" + file + ".none"}, "token", "show", "--token", token)
+		},
 		"file_variable": func() result { return runCtl(t, "", []string{"FELIX_AUTH_TOKEN_FILE=" + file}, "token", "show") },
 	} {
 		got := run()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ type failedPartition struct {
 func (a *app) topicList() *cobra.Command {
 	var internal bool
 	list := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List topics", Args: noArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List topics", Args: noArgs, Example: "  felixctl topic list -o json",
 		Long: `List topics with the offsets that they span (compacted topics hold fewer records than that) and their size on disk.`,
 	}
 	list.Flags().BoolVar(&internal, "internal", false, "internal topics too")
@@ -75,22 +74,15 @@ func (a *app) topicList() *cobra.Command {
 // printTopics shows a listing. A topic with failed partitions is marked, and each of them is told of beside the data.
 func (a *app) printTopics(rows []topicRow) error {
 	header := []string{"NAME", "PARTITIONS", "REPLICAS", "OFFSETS", "SIZE"}
-	failed := slices.ContainsFunc(rows, func(r topicRow) bool { return len(r.Failed) > 0 })
-	if failed {
-		header = append(header, "STATE")
-	}
+	states := make([]string, len(rows))
 	table := make([][]string, len(rows))
 	for i, r := range rows {
 		table[i] = []string{r.Name, fmt.Sprint(r.Partitions), fmt.Sprint(r.Replicas), orDash(r.Records), sizeOf(r.Bytes)}
-		if !failed {
-			continue
-		}
-		state := "ok"
 		if len(r.Failed) > 0 {
-			state = fmt.Sprintf("%d of %d failed", len(r.Failed), r.Partitions)
+			states[i] = fmt.Sprintf("%d of %d failed", len(r.Failed), r.Partitions)
 		}
-		table[i] = append(table[i], state)
 	}
+	header, table = withColumn(header, table, "STATE", states)
 	err := a.emit(rows, header, table)
 	for _, r := range rows {
 		for _, f := range r.Failed {
@@ -101,7 +93,7 @@ func (a *app) printTopics(rows []topicRow) error {
 }
 
 // summarize adds offsets and sizes to the details, sorted by name.
-func (c *client) summarize(ctx context.Context, details kadm.TopicDetails) ([]topicRow, error) {
+func (c *kafkaClient) summarize(ctx context.Context, details kadm.TopicDetails) ([]topicRow, error) {
 	rows := make([]topicRow, 0, len(details))
 	if len(details) == 0 {
 		return rows, nil
@@ -145,7 +137,7 @@ type span struct {
 }
 
 // spans asks for the first offset and the high watermark of every partition of the topics.
-func (c *client) spans(ctx context.Context, topics []string) (map[partitionKey]span, error) {
+func (c *kafkaClient) spans(ctx context.Context, topics []string) (map[partitionKey]span, error) {
 	starts, err := c.admin.ListStartOffsets(ctx, topics...)
 	if err != nil && len(starts) == 0 {
 		return nil, refusal("list offsets", err, "")
@@ -174,7 +166,7 @@ func (c *client) spans(ctx context.Context, topics []string) (map[partitionKey]s
 }
 
 // sizes asks for bytes on disk; nil when the server does not tell (no right to it, or a server without that request).
-func (c *client) sizes(ctx context.Context, details kadm.TopicDetails) map[partitionKey]int64 {
+func (c *kafkaClient) sizes(ctx context.Context, details kadm.TopicDetails) map[partitionKey]int64 {
 	set := kadm.TopicsSet{}
 	for _, t := range details {
 		for p := range t.Partitions {
@@ -242,9 +234,7 @@ type created struct {
 }
 
 func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNotExists bool) error {
-	var failed error
-	out := make([]created, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[created]
 	for _, name := range names {
 		r, ok := made[name]
 		if !ok {
@@ -252,6 +242,7 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 		}
 		line := created{Name: name}
 		result, counts := "created", []string{"-", "-"}
+		var err error
 		switch {
 		case r.Err == nil:
 			line.ID, line.Created = ids.TopicID(r.ID).String(), true
@@ -260,14 +251,12 @@ func (a *app) reportCreated(made kadm.CreateTopicResponses, names []string, ifNo
 		case ifNotExists && errors.Is(r.Err, kerr.TopicAlreadyExists):
 			result = "exists"
 		default:
-			err := refusal("create topic "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), "failed"
-			failed = errors.Join(failed, err)
+			err = refusal("create topic "+name, r.Err, r.ErrMessage)
+			line.Error = err.Error()
 		}
-		out = append(out, line)
-		rows = append(rows, []string{name, counts[0], counts[1], result})
+		out.add(line, result, err, name, counts[0], counts[1])
 	}
-	return errors.Join(a.emit(out, []string{"NAME", "PARTITIONS", "REPLICAS", "RESULT"}, rows), failed)
+	return out.emit(a, "NAME", "PARTITIONS", "REPLICAS")
 }
 
 func parseConfigs(list []string) (map[string]*string, error) {
@@ -285,6 +274,7 @@ func parseConfigs(list []string) (map[string]*string, error) {
 func (a *app) topicDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME...", Aliases: []string{"rm"}, Short: "Delete topics and their records", Args: upTo(0),
+		Example:           "  felixctl topic delete orders --yes",
 		Long:              `Delete topics with all their records. When one of the names does not exist, nothing is deleted.`,
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -332,34 +322,20 @@ func recordsOf(rows []topicRow) string {
 }
 
 func (a *app) reportDeleted(gone kadm.DeleteTopicResponses, names []string) error {
-	type deleted struct {
-		Name    string `json:"name"`
-		Deleted bool   `json:"deleted"`
-		Error   string `json:"error,omitempty"`
-	}
-	var failed error
-	out := make([]deleted, 0, len(names))
-	rows := make([][]string, 0, len(names))
+	var out results[removed]
 	for _, name := range names {
 		r, ok := gone[name]
 		if !ok {
 			r.Err = errors.New("the server's answer does not mention the topic")
 		}
-		line := deleted{Name: name, Deleted: r.Err == nil}
-		result := "deleted"
-		if r.Err != nil {
-			err := refusal("delete topic "+name, r.Err, r.ErrMessage)
-			line.Error, result = err.Error(), "failed"
-			failed = errors.Join(failed, err)
-		}
-		out = append(out, line)
-		rows = append(rows, []string{name, result})
+		err := refusal("delete topic "+name, r.Err, r.ErrMessage)
+		out.add(removed{name, err == nil, textOf(err)}, "deleted", err, name)
 	}
-	return errors.Join(a.emit(out, []string{"NAME", "RESULT"}, rows), failed)
+	return out.emit(a, "NAME")
 }
 
 // topics returns the details of named topics, all of which must exist.
-func (c *client) topics(ctx context.Context, names []string) (kadm.TopicDetails, error) {
+func (c *kafkaClient) topics(ctx context.Context, names []string) (kadm.TopicDetails, error) {
 	details, err := c.admin.ListTopicsWithInternal(ctx, names...)
 	if err != nil {
 		return nil, refusal("look up topics", err, "")
@@ -378,22 +354,8 @@ func (c *client) topics(ctx context.Context, names []string) (kadm.TopicDetails,
 
 // completeTopics completes topic names from the server.
 func (a *app) completeTopics(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
-	defer cancel()
-	c, err := a.connect(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	details, err := c.admin.ListTopics(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var out []string
-	for _, name := range details.Names() {
-		if strings.HasPrefix(name, prefix) && !slices.Contains(given, name) {
-			out = append(out, name)
-		}
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return a.completeKafka(cmd, given, prefix, func(ctx context.Context, c *kafkaClient) ([]string, error) {
+		details, err := c.admin.ListTopics(ctx)
+		return details.Names(), err
+	})
 }

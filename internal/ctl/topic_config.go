@@ -97,7 +97,7 @@ func parseChanges(set, unset []string) ([]kadm.AlterConfig, error) {
 }
 
 // configs returns the configuration of each topic, sorted by name.
-func (c *client) configs(ctx context.Context, topics []string) (map[string][]configEntry, error) {
+func (c *kafkaClient) configs(ctx context.Context, topics []string) (map[string][]configEntry, error) {
 	answers, err := c.admin.DescribeTopicConfigs(ctx, topics...)
 	if err != nil {
 		return nil, refusal("read configuration", err, "")
@@ -138,7 +138,7 @@ func (a *app) printConfigs(entries []configEntry, all bool) error {
 	return a.emit(shown, []string{"NAME", "VALUE", "SOURCE"}, rows)
 }
 
-func (a *app) changeConfigs(ctx context.Context, c *client, topic string, changes []kadm.AlterConfig, before []configEntry) error {
+func (a *app) changeConfigs(ctx context.Context, c *kafkaClient, topic string, changes []kadm.AlterConfig, before []configEntry) error {
 	answers, err := c.admin.AlterTopicConfigs(ctx, changes, topic)
 	if err != nil {
 		return refusal("change configuration", err, "")

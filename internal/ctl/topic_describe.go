@@ -2,9 +2,9 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -37,6 +37,7 @@ type partitionInfo struct {
 func (a *app) topicDescribe() *cobra.Command {
 	return &cobra.Command{
 		Use: "describe NAME...", Aliases: []string{"info"}, Short: "Show partitions, offsets and configuration", Args: upTo(0),
+		Example:           "  felixctl topic describe orders",
 		ValidArgsFunction: a.completeTopics,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
@@ -63,7 +64,7 @@ func (a *app) topicDescribe() *cobra.Command {
 	}
 }
 
-func (c *client) describe(ctx context.Context, names []string) ([]topicInfo, error) {
+func (c *kafkaClient) describe(ctx context.Context, names []string) ([]topicInfo, error) {
 	details, err := c.topics(ctx, names)
 	if err != nil {
 		return nil, err
@@ -116,36 +117,27 @@ func describePartition(p kadm.PartitionDetail, spans map[partitionKey]span, size
 }
 
 func (a *app) printTopic(info topicInfo, gap bool) error {
-	var b strings.Builder
-	if gap {
-		b.WriteString("\n")
-	}
-	fmt.Fprintf(&b, "topic    %s\nid       %s\n", visible(info.Name), info.ID)
+	facts := [][]string{{"topic", info.Name}, {"id", info.ID}}
 	keys := make([]string, 0, len(info.Config))
 	for k := range info.Config {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	for _, k := range keys {
-		fmt.Fprintf(&b, "config   %s=%s\n", k, visible(info.Config[k]))
+		facts = append(facts, []string{"config", k + "=" + info.Config[k]})
 	}
-	if _, err := fmt.Fprintln(a.p.Out, b.String()); err != nil {
+	if err := errors.Join(a.blank(gap), a.facts(facts), a.blank(true)); err != nil {
 		return err
 	}
 	header := []string{"PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "HIGH WATERMARK", "SIZE"}
-	failed := slices.ContainsFunc(info.Partitions, func(p partitionInfo) bool { return p.Error != "" })
-	if failed {
-		header = append(header, "ERROR")
-	}
-	rows := make([][]string, len(info.Partitions))
+	rows, failures := make([][]string, len(info.Partitions)), make([]string, len(info.Partitions))
 	for i, p := range info.Partitions {
 		rows[i] = []string{
 			fmt.Sprint(p.Partition), orDash(int64(p.Leader)), orDash(int64(p.Epoch)), join(p.Replicas), join(p.InSync),
 			orDash(p.Start), orDash(p.End), sizeOf(p.Bytes),
 		}
-		if failed {
-			rows[i] = append(rows[i], p.Error)
-		}
+		failures[i] = p.Error
 	}
+	header, rows = withColumn(header, rows, "ERROR", failures)
 	return a.table(header, rows)
 }

@@ -1,7 +1,6 @@
 package ctl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ const interruptGrace = 2 * time.Second
 
 // writer hands records to the client and counts what came of them.
 type writer struct {
-	client  *client
+	client  *kafkaClient
 	flags   *produceFlags
 	headers []kgo.RecordHeader
 	watch   *watcher
@@ -37,7 +36,7 @@ func (w *writer) run(ctx context.Context, message []string) error {
 	var wg sync.WaitGroup
 	// Nobody waits for it where it is stuck in a read of a terminal or a pipe: the process ends then.
 	wg.Go(func() {
-		err := w.app.eachRecord(ctx, w.flags, message, func(line []byte, null bool) error { return w.send(ctx, sending, line, null) })
+		err := w.app.eachRecord(ctx, &w.flags.inputFlags, message, func(line []byte, null bool) error { return w.send(ctx, sending, line, null) })
 		finished <- errors.Join(err, w.client.Flush(sending))
 	})
 	err := w.supervise(ctx, finished)
@@ -124,16 +123,9 @@ func (w *writer) stalled(ctx context.Context, left int) error {
 
 // send hands a record to the client, as often as the flags say. It ends with reading, and so does the input.
 func (w *writer) send(reading, sending context.Context, line []byte, null bool) error {
-	var key []byte
-	if w.flags.key != "" {
-		key = []byte(w.flags.key)
-	}
-	if w.flags.keyDelim != "" {
-		k, v, ok := bytes.Cut(line, []byte(w.flags.keyDelim))
-		if !ok {
-			return usageErrorf("a line has no %q between key and value: %.60q", w.flags.keyDelim, line)
-		}
-		key, line = k, v
+	key, line, err := w.flags.split(line)
+	if err != nil {
+		return err
 	}
 	if line == nil && !null {
 		line = []byte{}

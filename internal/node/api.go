@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -51,6 +52,10 @@ func (n *Node) serveAPI(l apiListeners, now func() time.Time) error {
 		return err
 	}
 	c := &n.config.API
+	bootstrapTLS, err := c.bootstrapTLS()
+	if err != nil {
+		return err
+	}
 	server, err := api.New(api.Options{
 		Controller: n.controller, Verifier: n.verifiers.api, TLS: conf, Region: c.Region,
 		ClientAddr: func(node ids.NodeID) string {
@@ -62,7 +67,7 @@ func (n *Node) serveAPI(l apiListeners, now func() time.Time) error {
 		Ready:        func(context.Context) error { return n.controller.Ready() },
 		ReadyTimeout: c.ReadyTimeout, ReadyCache: c.ReadyCache,
 		Bootstrap: api.BootstrapOptions{
-			Token: c.BootstrapToken, Previous: c.BootstrapPrevious, DevTokens: c.DevTokens,
+			Token: c.BootstrapToken, Previous: c.BootstrapPrevious, DevTokens: c.DevTokens, TLS: bootstrapTLS, APIURL: n.apiURL(),
 			Permissions: developmentPermissions, TokenTTL: c.TokenTTL,
 		},
 		Logger: n.parts, Registerer: n.registry, Now: now,
@@ -84,6 +89,30 @@ func (n *Node) serveAPI(l apiListeners, now func() time.Time) error {
 	serve("the API", l.api, server.Serve)
 	serve("bootstrap", l.bootstrap, server.ServeBootstrap)
 	return nil
+}
+
+// apiURL is where the API is found, as this machine dials it where nothing better is known; empty when it is off.
+func (n *Node) apiURL() string {
+	switch {
+	case n.addrs.API == "":
+		return ""
+	case n.config.TLS.APICertFile != "":
+		return "https://" + dialable(n.addrs.API)
+	default:
+		return "http://" + dialable(n.addrs.API)
+	}
+}
+
+// bootstrapTLS is the TLS configuration of the bootstrap listener; nil is plain HTTP. Encrypting without authenticating is not offered.
+func (c *APIConfig) bootstrapTLS() (*tls.Config, error) {
+	if c.BootstrapCertFile == "" {
+		return nil, nil // none: plain HTTP
+	}
+	conf, err := readTLS(c.BootstrapCertFile, c.BootstrapKeyFile, c.BootstrapClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("FELIX_BOOTSTRAP_TLS_CERT, _KEY and _CLIENT_CA: %w", err)
+	}
+	return conf, nil
 }
 
 // drainAPI stops the API and answers the calls that run, within the budget.

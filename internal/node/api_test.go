@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,7 +18,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/felixlog/felix/auth"
-	"github.com/felixlog/felix/internal/cluster"
 )
 
 // apiCall does a call and returns its status and JSON answer.
@@ -146,11 +147,13 @@ func TestBootstrapOfANode(t *testing.T) {
 	if status, out := apiCall(t, http.MethodPost, url, `{"principal":"p:a"}`, "X-Felix-Bootstrap-Token", "s3cret"); status != http.StatusNotFound {
 		t.Errorf("a tenant without a key: %d %v", status, out)
 	}
-	seed := make([]byte, 32)
-	if err := n.publishKey(t.Context(), "acme", cluster.KeyFromSeed(seed)); err != nil {
-		t.Fatal(err)
+	first := strings.Replace(url, "dev-token", "initialize", 1)
+	status, out := apiCall(t, http.MethodPost, first, `{"display_name":"Acme","initial_admin_principals":["p:a"],"policies":[{"subject":"p:a","object":"namespace:acme/*","action":"ns.manage"}]}`,
+		"X-Felix-Bootstrap-Token", "s3cret")
+	if want := "http://" + n.Addrs().API + "/v1/tenants/acme/.well-known/jwks.json"; status != http.StatusOK || out["jwks_url"] != want {
+		t.Fatalf("initialize: %d %v, want key set %s", status, out, want)
 	}
-	status, out := apiCall(t, http.MethodPost, url, `{"principal":"p:a","audience":"felix-controlplane"}`, "X-Felix-Bootstrap-Token", "s3cret")
+	status, out = apiCall(t, http.MethodPost, url, `{"principal":"p:a","audience":"felix-controlplane"}`, "X-Felix-Bootstrap-Token", "s3cret")
 	if status != http.StatusOK || out["expires_in"] != 60. {
 		t.Fatalf("%d %v", status, out)
 	}
@@ -257,5 +260,72 @@ func TestAPITokensSurviveRestarts(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "dev", "signing-key.pem")); errors.Is(err, os.ErrNotExist) {
 		t.Error("no development key is kept")
+	}
+}
+
+// TestRow143: with TLS the bootstrap listener takes nobody without a certificate, before it reads a token.
+func TestRow143(t *testing.T) {
+	dir := t.TempDir()
+	cert := developmentCert{filepath.Join(dir, "bootstrap")}
+	if err := cert.issue([]string{"localhost"}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	ca, err := newAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	caFile := filepath.Join(dir, "clients.pem")
+	if err := writeSynced(caFile, pemBlock("CERTIFICATE", ca.cert.Raw)); err != nil {
+		t.Fatal(err)
+	}
+	settings := []string{
+		"FELIX_BOOTSTRAP_ENABLED=true", "FELIX_BOOTSTRAP_BIND_ADDR=127.0.0.1:0", "FELIX_BOOTSTRAP_TOKEN=s3cret", "FELIX_KAFKA_TLS=false",
+		"FELIX_BOOTSTRAP_TLS_CERT=" + cert.cert(), "FELIX_BOOTSTRAP_TLS_KEY=" + cert.key(), "FELIX_BOOTSTRAP_TLS_CLIENT_CA=" + caFile,
+	}
+	if _, err := Load(Sources{ReadFile: noFile, Environ: settings[:len(settings)-1]}); err == nil || !strings.Contains(err.Error(), "all three or none") {
+		t.Errorf("two of three: %v", err)
+	}
+	n := openTest(t, filepath.Join(dir, "data"), settings...)
+	text, err := os.ReadFile(cert.ca())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	call := func(certs ...tls.Certificate) (*http.Response, error) {
+		client := &http.Client{Timeout: testTimeout, Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost", Certificates: certs},
+		}}
+		url := "https://" + n.Addrs().Bootstrap + "/internal/bootstrap/tenants/acme/initialize"
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"display_name":"A","initial_admin_principals":["p:a"]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Felix-Bootstrap-Token", "s3cret")
+		return client.Do(req)
+	}
+	if resp, err := call(); err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("without a certificate: status %d", resp.StatusCode)
+	}
+	stranger, err := newAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := call(clientCertificate(t, stranger, "p:a")); err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("with a certificate of somebody else's authority: status %d", resp.StatusCode)
+	}
+	if n.controller.Image().Tenant("acme") != nil {
+		t.Error("the tenant was made")
+	}
+	resp, err := call(clientCertificate(t, ca, "p:a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("with a certificate: status %d", resp.StatusCode)
 	}
 }

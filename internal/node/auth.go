@@ -46,14 +46,16 @@ func (k imageKeys) Keys(_ context.Context, tenant string) ([]auth.Key, error) {
 	}
 	keys := make([]auth.Key, len(t.Keys))
 	for i := range t.Keys {
-		keys[i] = auth.Key{ID: t.Keys[i].ID, Public: t.Keys[i].Public}
+		keys[i] = auth.Key{ID: t.Keys[i].ID, Public: t.Keys[i].Public, Incarnation: t.Incarnation}
 	}
 	return keys, nil
 }
 
 // callerOf is what an identity may do, in the broker's terms.
 func callerOf(id *auth.Identity) *broker.Caller {
-	return &broker.Caller{Tenant: id.Tenant, Principal: id.Principal, Rights: rights{tenant: id.Tenant, grants: id.Grants}}
+	return &broker.Caller{
+		Tenant: id.Tenant, Incarnation: id.Incarnation, Principal: id.Principal, Rights: rights{tenant: id.Tenant, grants: id.Grants},
+	}
 }
 
 // rights are the grants of a token as the broker asks for them.
@@ -85,6 +87,7 @@ func (r rights) Allowed(action broker.Action, namespace, stream string) bool {
 
 // kafkaVerifier checks SASL PLAIN: the user name is the tenant, the password one that was configured for it, or else a token.
 type kafkaVerifier struct {
+	image  func() *cluster.Image
 	static *staticVerifier
 	tokens *auth.Verifier
 	bind   bool // a client's certificate must be the principal's
@@ -97,6 +100,11 @@ var _ kafkaproto.Verifier = (*kafkaVerifier)(nil)
 func (v *kafkaVerifier) VerifyPlain(ctx context.Context, user, password string) (kafkaproto.Identity, error) {
 	id, err := v.static.VerifyPlain(ctx, user, password)
 	if err == nil {
+		t := v.image().Tenant(user)
+		if t == nil {
+			return kafkaproto.Identity{}, errWrongLogin // it was deleted; the next start makes it again
+		}
+		id.Caller.Incarnation = t.Incarnation
 		if v.bind {
 			id.CheckCertificate = (&auth.Identity{Principal: user}).CheckCertificate
 		}

@@ -123,7 +123,7 @@ func TestKafkaTokenLogin(t *testing.T) {
 	acme, other := withTenant(t, n, "acme", 1), withTenant(t, n, "other", 2)
 	all := []string{"ns.manage:namespace:acme/default"}
 	connect := func(tenant, password string) *kgo.Client {
-		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: tenant, Pass: password}.AsMechanism()), kgo.RetryTimeout(testTimeout/10))
+		return newClient(t, n.Addrs().Kafka, kgo.SASL(plain.Auth{User: tenant, Pass: password}.AsMechanism()), kgo.RetryTimeout(testTimeout))
 	}
 	writer := mintTest(t, acme, auth.Claims{Tenant: "acme"}, all...)
 	produce(t, connect("acme", writer), "orders", 3)
@@ -153,7 +153,7 @@ func TestKafkaTokenLogin(t *testing.T) {
 		{"wrong_static_password", "static", "secret2", "none"},
 		{"token_for_a_static_user", "static", writer, "signature"},
 	}
-	v := &kafkaVerifier{static: newStaticVerifier(n.config.Kafka.PlainUsers), tokens: n.verifiers.broker}
+	v := &kafkaVerifier{image: n.controller.Image, static: newStaticVerifier(n.config.Kafka.PlainUsers), tokens: n.verifiers.broker}
 	for _, tt := range refused {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := connect(tt.tenant, tt.password).Ping(t.Context()); !errors.Is(err, kerr.SaslAuthenticationFailed) {
@@ -183,21 +183,26 @@ func TestKafkaTokenWithCertificate(t *testing.T) {
 	if err := writeSynced(caFile, pemBlock("CERTIFICATE", ca.cert.Raw)); err != nil {
 		t.Fatal(err)
 	}
-	n := openTest(t, filepath.Join(dir, "data"), "FELIX_TLS_CLIENT_CA="+caFile, "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=true")
+	cert, key, err := ca.issue([]string{"localhost", "127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile := filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")
+	if err := errors.Join(writeSynced(certFile, cert), writeSynced(keyFile, key)); err != nil {
+		t.Fatal(err)
+	}
+	n := openTest(t, filepath.Join(dir, "data"), "FELIX_TLS_CLIENT_CA="+caFile, "FELIX_TLS_CLIENT_CERT_BIND_SUBJECT=true",
+		"FELIX_TLS_CERT="+certFile, "FELIX_TLS_KEY="+keyFile)
 	acme := withTenant(t, n, "acme", 1)
 	roots := x509.NewCertPool()
 	conf, err := n.clientTLS(time.Now)
 	if err != nil || conf.ClientAuth != tls.RequireAndVerifyClientCert {
 		t.Fatal("client certificates are not asked for", err)
 	}
-	server, err := developmentCertOf(&n.config).authority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots.AddCert(server.cert)
+	roots.AddCert(ca.cert)
 	ping := func(principal, actor string) error {
 		token := mintTest(t, acme, auth.Claims{Tenant: "acme", Principal: principal, Actor: actor})
-		return newClient(t, n.Addrs().Kafka, kgo.RetryTimeout(testTimeout/10), kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()),
+		return newClient(t, n.Addrs().Kafka, kgo.RetryTimeout(testTimeout), kgo.SASL(plain.Auth{User: "acme", Pass: token}.AsMechanism()),
 			kgo.DialTLSConfig(&tls.Config{RootCAs: roots, Certificates: []tls.Certificate{clientCertificate(t, ca, "p:alice")}})).Ping(t.Context())
 	}
 	if err := ping("p:alice", ""); err != nil {
@@ -234,7 +239,10 @@ func clientCertificate(t *testing.T, ca *authority, principal string) tls.Certif
 }
 
 func TestStaticLoginIsBoundToo(t *testing.T) {
-	v := &kafkaVerifier{static: newStaticVerifier([]Credential{{"acme", "secret"}}), bind: true}
+	b := cluster.NewBuilder(cluster.NewImage(nil))
+	b.PutTenant(cluster.Tenant{Name: "acme"})
+	image := b.Build(1)
+	v := &kafkaVerifier{image: func() *cluster.Image { return image }, static: newStaticVerifier([]Credential{{"acme", "secret"}}), bind: true}
 	id, err := v.VerifyPlain(t.Context(), "acme", "secret")
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,9 @@ func exportAuthority(caFile, to string) error {
 	if err == nil {
 		err = writeSynced(to, text)
 	}
+	if err == nil {
+		err = os.Chmod(to, 0o644) // a certificate is for everybody, and here it is for others than the node's user
+	}
 	if err != nil {
 		return fmt.Errorf("tls.cert_export: %w", err)
 	}
@@ -80,24 +83,38 @@ func checkCertificates(c *Config) error {
 			return fmt.Errorf("api_tls_cert and api_tls_key: %w", err)
 		}
 	}
+	if c.API.Bootstrap {
+		if _, err := c.API.bootstrapTLS(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // configureTLS reads the files.
 func configureTLS(c *Config, certFile, keyFile string) (*tls.Config, error) {
+	conf, err := readTLS(certFile, keyFile, c.TLS.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls.cert, tls.key and tls.client_ca: %w", err)
+	}
+	return conf, nil
+}
+
+// readTLS reads a certificate and its key, and the authority whose certificate clients must show ("": they need none).
+func readTLS(certFile, keyFile, clientCAFile string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("tls.cert and tls.key: %w", err)
+		return nil, err
 	}
 	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if c.TLS.ClientCAFile != "" {
-		text, err := os.ReadFile(c.TLS.ClientCAFile)
+	if clientCAFile != "" {
+		text, err := os.ReadFile(clientCAFile)
 		if err != nil {
-			return nil, fmt.Errorf("tls.client_ca: %w", err)
+			return nil, err
 		}
 		out.ClientCAs = x509.NewCertPool()
 		if !out.ClientCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("tls.client_ca: %s holds no certificate", c.TLS.ClientCAFile)
+			return nil, fmt.Errorf("%s holds no certificate", clientCAFile)
 		}
 		out.ClientAuth = tls.RequireAndVerifyClientCert
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // Process is what a process has: its arguments without the program's name, its environment, its streams and its signals.
@@ -49,6 +50,9 @@ func usageError(err error) error { return &statusError{status: exitUsage, err: e
 
 // Main runs the felix command line and returns the exit status of the process.
 func Main(ctx context.Context, p Process) int {
+	// What the process makes is its user's alone, also where a library makes it: signing keys, records and passwords lie in the data
+	// directory. Files for others (the ready file, an exported certificate) get their mode by themselves.
+	unix.Umask(0o077)
 	root := newRoot(p)
 	root.SetArgs(p.Args)
 	root.SetOut(p.Out)

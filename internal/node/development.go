@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +26,7 @@ import (
 const (
 	// developmentTokenAge is how long a development token lasts. New ones are minted at the start and at half of it.
 	developmentTokenAge = day
-	// developmentRetry is when minting that failed (a full disk) is tried again.
+	// developmentRetry is how often it is looked whether to mint, and so when a failure (a full disk) is tried again.
 	developmentRetry = time.Minute
 	// developmentPrincipal is whom the tokens are for.
 	developmentPrincipal = "p:developer"
@@ -45,27 +47,34 @@ func (d developmentFiles) context() string    { return filepath.Join(d.dir, "fel
 type development struct {
 	files             developmentFiles
 	tenant, namespace string
-	signer            *auth.Signer
 	now               func() time.Time
+	// publish makes a key the profile's own, and the only one; known says whether a key is published as that.
+	publish func(context.Context, cluster.NewSigningKey) error
+	known   func(cluster.NewSigningKey) bool
+
+	key    cluster.NewSigningKey
+	minted time.Time // by the clock on the wall: a machine that slept is behind by any other
+}
+
+func developmentKey(seed []byte) cluster.NewSigningKey {
+	k := cluster.KeyFromSeed(seed)
+	k.ID = auth.DevelopmentKeyPrefix + k.ID
+	return k
 }
 
 // openDevelopment publishes the development key for the profile's tenant, mints the first tokens, and writes a context for felixctl.
 // Listeners must be bound. The tokens go through the same verification as any others: nothing lets them in but the key.
 func (n *Node) openDevelopment(ctx context.Context, now func() time.Time) error {
 	k := &n.config.Kafka
-	d := &development{files: developmentFiles{developmentDir(&n.config)}, tenant: k.AnonymousTenant, namespace: k.DefaultNamespace, now: now}
+	d := &development{
+		files: developmentFiles{developmentDir(&n.config)}, tenant: k.AnonymousTenant, namespace: k.DefaultNamespace, now: now,
+	}
+	d.publish = func(ctx context.Context, key cluster.NewSigningKey) error {
+		return n.publishDevelopmentKey(ctx, d.tenant, key)
+	}
+	d.known = func(key cluster.NewSigningKey) bool { return n.hasKey(d.tenant, key.Seed) }
 	if err := os.MkdirAll(d.files.dir, 0o700); err != nil {
 		return fmt.Errorf("development files: %w", err)
-	}
-	seed, err := d.files.seed()
-	if err != nil {
-		return fmt.Errorf("development key: %w", err)
-	}
-	if d.signer, err = auth.NewSigner("", seed); err != nil {
-		return fmt.Errorf("development key: %w", err)
-	}
-	if err := n.publishKey(ctx, d.tenant, cluster.KeyFromSeed(seed)); err != nil {
-		return fmt.Errorf("publish the development key: %w", err)
 	}
 	if n.addrs.Native != "" {
 		// Made before anybody asks, so that the authority is there when the node says that it serves.
@@ -73,7 +82,7 @@ func (n *Node) openDevelopment(ctx context.Context, now func() time.Time) error 
 			return err
 		}
 	}
-	if err := d.mint(); err != nil {
+	if err := d.mint(ctx); err != nil {
 		return fmt.Errorf("development tokens: %w", err)
 	}
 	if err := replaceFile(d.files.context(), d.felixctlContext(n.addrs)); err != nil {
@@ -92,8 +101,15 @@ func (n *Node) closeDevelopment() {
 	}
 }
 
-// publishKey makes a key one that verifies, and one that signs if the tenant has none that does.
-func (n *Node) publishKey(ctx context.Context, tenant string, key cluster.NewSigningKey) error {
+// hasKey says that a tenant has a published key of a seed, whatever its id.
+func (n *Node) hasKey(tenant string, seed []byte) bool {
+	t := n.controller.Image().Tenant(tenant)
+	return t != nil && slices.ContainsFunc(t.Keys, func(k cluster.SigningKey) bool { return bytes.Equal(k.Seed, seed) })
+}
+
+// publishDevelopmentKey makes a key the one that verifies what the profile signs. It signs for the tenant if no other key does. Those that
+// the profile had before are retired: without the file, what they signed ends with them.
+func (n *Node) publishDevelopmentKey(ctx context.Context, tenant string, key cluster.NewSigningKey) error {
 	t := n.controller.Image().Tenant(tenant)
 	if t == nil {
 		return fmt.Errorf("there is no tenant %s", tenant)
@@ -103,11 +119,76 @@ func (n *Node) publishKey(ctx context.Context, tenant string, key cluster.NewSig
 			return err
 		}
 	}
-	if _, ok := t.CurrentKey(); ok {
-		return nil
+	if k, ok := t.CurrentKey(); !ok || isDevelopmentKey(k, key.Seed) && k.ID != key.ID {
+		if _, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: tenant, ID: key.ID}); err != nil {
+			return err
+		}
 	}
-	_, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: tenant, ID: key.ID})
-	return err
+	return n.retireDevelopmentKeys(ctx, key.Seed, key.ID)
+}
+
+// isDevelopmentKey: keys of the profile were once published under the ids of all keys, and then only the file with the seed tells.
+func isDevelopmentKey(k cluster.SigningKey, seed []byte) bool {
+	return strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) || len(seed) > 0 && bytes.Equal(k.Seed, seed)
+}
+
+// retireDevelopmentKeys retires every key of the profile, but for one ("": none is spared). Where such a key signs, another is drawn to sign
+// from now on.
+func (n *Node) retireDevelopmentKeys(ctx context.Context, seed []byte, spared string) error {
+	for _, t := range n.controller.Image().Tenants() {
+		for _, k := range t.Keys {
+			if k.ID == spared || !isDevelopmentKey(k, seed) {
+				continue
+			}
+			if k.State == cluster.KeyCurrent {
+				next, err := newSigningKey()
+				if err != nil {
+					return err
+				}
+				if _, err := n.propose(ctx, cluster.PutSigningKey{Tenant: t.Name, Key: next}); err != nil {
+					return err
+				}
+				if _, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: t.Name, ID: next.ID}); err != nil {
+					return err
+				}
+			}
+			if _, err := n.propose(ctx, cluster.RetireSigningKey{Tenant: t.Name, ID: k.ID}); err != nil {
+				return err
+			}
+			n.logger.Info("development key retired", zap.String("tenant", t.Name), zap.String("kid", k.ID))
+		}
+	}
+	return nil
+}
+
+// endDevelopment takes back what the single-node profile left behind, for a node that is configured now: its keys are retired, of which one
+// can act on the whole cluster, and the files of credentials that nothing takes any more are removed.
+func (n *Node) endDevelopment(ctx context.Context) error {
+	files := developmentFiles{developmentDir(&n.config)}
+	seed, err := files.readSeed()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.logger.Warn("development key cannot be read", zap.Error(err)) // it is retired by its name, if it was published under one
+	}
+	if err := n.retireDevelopmentKeys(ctx, seed, ""); err != nil {
+		return fmt.Errorf("retire the development key: %w", err)
+	}
+	if seed == nil {
+		return nil // no key of ours lies there
+	}
+	for _, path := range []string{files.token(), files.apiToken(), files.context(), files.signingKey()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove what the development profile left: %w", err)
+		}
+	}
+	return nil
+}
+
+func newSigningKey() (cluster.NewSigningKey, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
+		return cluster.NewSigningKey{}, err
+	}
+	return cluster.KeyFromSeed(seed), nil
 }
 
 // replaceFile replaces a file for the node's user alone, whole for whoever reads it meanwhile. It does not wait for the disk as
@@ -121,19 +202,30 @@ func replaceFile(path string, text []byte) error {
 }
 
 // seed reads the development key, or makes one. A file that holds something else is not overwritten: it may be the only copy of a key.
-func (d developmentFiles) seed() ([]byte, error) {
-	text, err := os.ReadFile(d.signingKey())
+func (d developmentFiles) seed() (seed []byte, made bool, err error) {
+	seed, err = d.readSeed()
 	if errors.Is(err, fs.ErrNotExist) {
-		seed := make([]byte, ed25519.SeedSize)
-		if _, err := rand.Read(seed); err != nil {
-			return nil, err
-		}
-		text, err := pemKey(ed25519.NewKeyFromSeed(seed))
-		if err != nil {
-			return nil, err
-		}
-		return seed, writeSynced(d.signingKey(), text)
+		seed, err = d.newSeed()
+		return seed, true, err
 	}
+	return seed, false, err
+}
+
+// newSeed draws a key and puts it in the place of the one that is there.
+func (d developmentFiles) newSeed() ([]byte, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
+		return nil, err
+	}
+	text, err := pemKey(ed25519.NewKeyFromSeed(seed))
+	if err != nil {
+		return nil, err
+	}
+	return seed, writeSynced(d.signingKey(), text)
+}
+
+func (d developmentFiles) readSeed() ([]byte, error) {
+	text, err := os.ReadFile(d.signingKey())
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +253,34 @@ func developmentPermissions(tenant string) ([]auth.Permission, error) {
 	})
 }
 
-// mint writes new tokens, one for each audience.
-func (d *development) mint() error {
+// settle sees to it that the key in the file is the one that the profile's tenant has. A key that was published once and is not any more was
+// retired, or its tenant went: it is never published again, and a new one takes its place.
+func (d *development) settle(ctx context.Context) error {
+	seed, made, err := d.files.seed()
+	if err != nil {
+		return err
+	}
+	if !made && !d.known(cluster.NewSigningKey{Seed: seed}) {
+		if seed, err = d.files.newSeed(); err != nil {
+			return err
+		}
+	}
+	d.key = developmentKey(seed)
+	if err := d.publish(ctx, d.key); err != nil {
+		return fmt.Errorf("publish the development key: %w", err)
+	}
+	return nil
+}
+
+// mint writes new tokens, one for each audience, signed by a key that is published.
+func (d *development) mint(ctx context.Context) error {
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	signer, err := auth.NewSigner(d.key.ID, d.key.Seed)
+	if err != nil {
+		return err
+	}
 	permissions, err := developmentPermissions(d.tenant)
 	if err != nil {
 		return err
@@ -172,7 +290,7 @@ func (d *development) mint() error {
 		token, err := auth.Mint(auth.Claims{
 			Tenant: d.tenant, Principal: developmentPrincipal, Audience: audience, Permissions: permissions,
 			Issued: now, Expires: now.Add(developmentTokenAge),
-		}, d.signer)
+		}, signer)
 		if err != nil {
 			return err
 		}
@@ -180,12 +298,20 @@ func (d *development) mint() error {
 			return err
 		}
 	}
+	d.minted = now.Round(0)
 	return nil
 }
 
-// renew mints at half of the tokens' life until ctx ends.
+// stale says that the tokens are past half of their life, or that the clock was set back by as much.
+func (d *development) stale() bool {
+	age := d.now().Round(0).Sub(d.minted)
+	return age >= developmentTokenAge/2 || age <= -developmentTokenAge/2
+}
+
+// renew mints at half of the tokens' life until ctx ends. It looks at the clock on the wall time and again: a timer for half a day would
+// stand still while the machine sleeps.
 func (d *development) renew(ctx context.Context, logger *zap.Logger) {
-	t := time.NewTimer(developmentTokenAge / 2)
+	t := time.NewTicker(developmentRetry)
 	defer t.Stop()
 	for {
 		select {
@@ -193,13 +319,14 @@ func (d *development) renew(ctx context.Context, logger *zap.Logger) {
 			return
 		case <-t.C:
 		}
-		if err := d.mint(); err != nil {
+		if !d.stale() {
+			continue
+		}
+		if err := d.mint(ctx); err != nil {
 			logger.Error("development tokens cannot be renewed", zap.String("dir", d.files.dir), zap.Error(err))
-			t.Reset(developmentRetry)
 			continue
 		}
 		logger.Info("development tokens renewed", zap.String("dir", d.files.dir))
-		t.Reset(developmentTokenAge / 2)
 	}
 }
 

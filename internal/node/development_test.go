@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/felixlog/felix/auth"
+	"github.com/felixlog/felix/internal/cluster"
 )
 
 // readToken returns the token in a file of the development directory, and checks who may read it.
@@ -90,13 +94,140 @@ func TestDevelopmentTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Without the file there is a new key, and what the old one signed is good until it expires.
+	// Without the file there is a new key, and what the old one signed ends with it.
 	if err := os.Remove(files.signingKey()); err != nil {
 		t.Fatal(err)
 	}
 	third := openTest(t, dir)
-	check(third, third.verifiers.broker, token)
+	if _, err := third.verifiers.broker.Verify(t.Context(), "default", token); auth.ReasonOf(err) != auth.ReasonSignature {
+		t.Errorf("a token of the key that was removed: %v", auth.DetailOf(err))
+	}
 	check(third, third.verifiers.broker, readToken(t, files.token()))
+	if keys := third.controller.Image().Tenant("default").Keys; len(keys) != 1 || !strings.HasPrefix(keys[0].ID, auth.DevelopmentKeyPrefix) {
+		t.Errorf("published keys %v, want the new one alone", keys)
+	}
+}
+
+// TestRetiredDevelopmentKey: a development key that somebody retires is not published again, neither by a renewal nor at the next start.
+func TestRetiredDevelopmentKey(t *testing.T) {
+	dir := t.TempDir()
+	files := developmentFiles{filepath.Join(dir, "dev")}
+	n := openTest(t, dir)
+	token := readToken(t, files.token())
+	retire := func(n *Node) {
+		t.Helper()
+		next, err := newSigningKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		was, _ := n.controller.Image().Tenant("default").CurrentKey()
+		for _, cmd := range []cluster.Command{
+			cluster.PutSigningKey{Tenant: "default", Key: next}, cluster.ActivateSigningKey{Tenant: "default", ID: next.ID},
+			cluster.RetireSigningKey{Tenant: "default", ID: was.ID},
+		} {
+			if _, err := n.propose(t.Context(), cmd); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(n *Node) {
+		t.Helper()
+		if _, err := n.verifiers.broker.Verify(t.Context(), "default", token); auth.ReasonOf(err) != auth.ReasonSignature {
+			t.Errorf("a token of a retired key: %v", auth.DetailOf(err))
+		}
+		if _, err := n.verifiers.broker.Verify(t.Context(), "default", readToken(t, files.token())); err != nil {
+			t.Errorf("the token that lies there: %v", auth.DetailOf(err))
+		}
+	}
+	retire(n)
+	d := &development{files: files, tenant: "default", now: time.Now}
+	d.publish = func(ctx context.Context, key cluster.NewSigningKey) error {
+		return n.publishDevelopmentKey(ctx, "default", key)
+	}
+	d.known = func(key cluster.NewSigningKey) bool { return n.hasKey("default", key.Seed) }
+	if err := d.mint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(n)
+	token = readToken(t, files.token())
+	for _, k := range n.controller.Image().Tenant("default").Keys {
+		if k.State != cluster.KeyCurrent && strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) {
+			if _, err := n.propose(t.Context(), cluster.RetireSigningKey{Tenant: "default", ID: k.ID}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := n.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	check(openTest(t, dir))
+}
+
+// TestProfileEnds: what the development profile gave out is good for nothing once the node is configured, be its key file there or not, and
+// also where the key was published under an id as every other key has.
+func TestProfileEnds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between func(t *testing.T, n *Node, files developmentFiles)
+	}{
+		{"as_it_was", func(*testing.T, *Node, developmentFiles) {}},
+		{"no_file", func(t *testing.T, _ *Node, files developmentFiles) {
+			if err := os.Remove(files.signingKey()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"plain_id", func(t *testing.T, n *Node, files developmentFiles) {
+			seed, err := files.readSeed()
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, dev := cluster.KeyFromSeed(seed), developmentKey(seed)
+			for _, cmd := range []cluster.Command{
+				cluster.PutSigningKey{Tenant: "default", Key: plain}, cluster.ActivateSigningKey{Tenant: "default", ID: plain.ID},
+				cluster.RetireSigningKey{Tenant: "default", ID: dev.ID},
+			} {
+				if _, err := n.propose(t.Context(), cmd); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			files := developmentFiles{filepath.Join(dir, "dev")}
+			n := openTest(t, dir)
+			token, apiToken := readToken(t, files.token()), readToken(t, files.apiToken())
+			c.between(t, n, files)
+			if err := n.Close(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			n = openTest(t, dir, "FELIX_KAFKA_SASL_PLAIN_USERS=acme:secret", "FELIX_KAFKA_TLS=false")
+			if _, err := n.verifiers.broker.Verify(t.Context(), "default", token); auth.ReasonOf(err) != auth.ReasonSignature {
+				t.Errorf("a token of the profile: %v", auth.DetailOf(err))
+			}
+			if _, err := n.verifiers.api.Verify(t.Context(), "default", apiToken); auth.ReasonOf(err) != auth.ReasonSignature {
+				t.Errorf("its token for the API: %v", auth.DetailOf(err))
+			}
+			k, signs := n.controller.Image().Tenant("default").CurrentKey()
+			if !signs || strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) {
+				t.Errorf("key %v signs for the tenant", k)
+			}
+			if _, err := os.Stat(files.signingKey()); !os.IsNotExist(err) {
+				t.Errorf("the key is left: %v", err)
+			}
+			if err := n.Close(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			// The profile can come back, with a key of its own.
+			n = openTest(t, dir)
+			if _, err := n.verifiers.broker.Verify(t.Context(), "default", readToken(t, files.token())); err != nil {
+				t.Errorf("back in the profile: %v", auth.DetailOf(err))
+			}
+			if _, err := n.verifiers.broker.Verify(t.Context(), "default", token); err == nil {
+				t.Error("back in the profile the old token is taken again")
+			}
+		})
+	}
 }
 
 // TestNoTokensOutsideTheProfile: whoever configures access gets no key that they did not ask for.
@@ -129,7 +260,7 @@ func TestDevelopmentKeyThatIsNone(t *testing.T) {
 		if err := os.WriteFile(files.signingKey(), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := files.seed()
+		_, _, err := files.seed()
 		if err == nil || !strings.Contains(err.Error(), "remove it") || strings.Contains(err.Error(), "secret words") {
 			t.Errorf("%s: got %v, want a refusal that says what to do and does not quote the file", name, err)
 		}
@@ -142,17 +273,21 @@ func TestDevelopmentKeyThatIsNone(t *testing.T) {
 func TestDevelopmentTokensAreRenewed(t *testing.T) {
 	dir := t.TempDir()
 	files := developmentFiles{dir}
-	seed, err := files.seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := auth.NewSigner("", seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var published []string
 	synctest.Test(t, func(t *testing.T) {
-		d := &development{files: files, tenant: "default", signer: signer, now: time.Now}
-		if err := d.mint(); err != nil {
+		var ahead time.Duration // of the clock on the wall
+		var mu sync.Mutex
+		d := &development{files: files, tenant: "default", now: func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Add(ahead)
+		}}
+		d.known = func(key cluster.NewSigningKey) bool { return true }
+		d.publish = func(_ context.Context, key cluster.NewSigningKey) error {
+			published = append(published, key.ID)
+			return nil
+		}
+		if err := d.mint(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		ends := func() time.Time {
@@ -170,7 +305,7 @@ func TestDevelopmentTokensAreRenewed(t *testing.T) {
 		if !ends().Equal(first) {
 			t.Error("minted anew before half of its life")
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(developmentRetry)
 		synctest.Wait()
 		if got := ends(); got.Sub(first) != developmentTokenAge/2 {
 			t.Errorf("after half of its life the token ends at %v, want half a life later than %v", got, first)
@@ -189,6 +324,19 @@ func TestDevelopmentTokensAreRenewed(t *testing.T) {
 		synctest.Wait()
 		if got := ends(); !got.After(second) {
 			t.Error("a renewal that failed was not tried again")
+		}
+		// The machine sleeps: no timer of the process moves, and the clock on the wall does.
+		third := ends()
+		mu.Lock()
+		ahead = developmentTokenAge
+		mu.Unlock()
+		time.Sleep(developmentRetry + time.Second)
+		synctest.Wait()
+		if got := ends(); got.Sub(third) < developmentTokenAge {
+			t.Errorf("after a sleep of %v the token ends at %v, as before", developmentTokenAge, got)
+		}
+		if slices.ContainsFunc(published, func(id string) bool { return id != published[0] }) {
+			t.Errorf("keys %v were published, want one", published)
 		}
 	})
 }

@@ -73,12 +73,24 @@ func (n *Node) openGroups(ctx context.Context, now func() time.Time) error {
 		return fmt.Errorf("start coordinator of groups: %w", err)
 	}
 	n.groups = c
+	return nil
+}
+
+// follow tells those who act on a change of the metadata by themselves of each newer image, until stopFollowing: the coordinator of groups
+// first, so that whoever waits for a group of a tenant that went is answered before the connection is closed.
+func (n *Node) follow(ctx context.Context) {
 	follow, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopGroups = cancel
+	n.stopFollowing = cancel
 	n.wg.Go(func() {
 		for {
 			changed := n.controller.Changed()
-			c.Apply(n.controller.Image())
+			img := n.controller.Image()
+			if n.groups != nil {
+				n.groups.Apply(img)
+			}
+			if n.kafka != nil {
+				n.kafka.Apply(img)
+			}
 			select {
 			case <-follow.Done():
 				return
@@ -86,12 +98,14 @@ func (n *Node) openGroups(ctx context.Context, now func() time.Time) error {
 			}
 		}
 	})
-	return nil
 }
 
 // closeGroups ends the coordinator while the broker can still write: it comes before the clients are let go, because members that wait for
 // others would otherwise be waited for.
 func (n *Node) closeGroups(ctx context.Context) {
+	if n.stopFollowing != nil {
+		defer n.stopFollowing()
+	}
 	if n.groups == nil {
 		return
 	}
@@ -100,7 +114,6 @@ func (n *Node) closeGroups(ctx context.Context) {
 	if err := n.groups.Close(ctx); err != nil {
 		n.logger.Warn("coordinator of groups closed with an error", zap.Error(err))
 	}
-	n.stopGroups()
 }
 
 // groupShard opens a shard of the groups' topic.

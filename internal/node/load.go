@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -80,6 +82,7 @@ func Load(src Sources) (*Loaded, error) {
 	if err := errors.Join(bad...); err != nil {
 		return nil, err
 	}
+	l.follow()
 	l.Warnings = append(l.warnings(), unknownVariables(env, table)...)
 	return l, l.validate()
 }
@@ -102,8 +105,21 @@ func (s setting) pick(flags, env, file map[string]string, path string, profile b
 	return s.Default, "default"
 }
 
-// clientListeners are the settings of the listeners that clients log in to.
-var clientListeners = []string{"kafka.listen", "quic_bind", "api_bind"}
+// follow gives what nobody set the value that follows from what somebody did.
+func (l *Loaded) follow() {
+	if n := &l.Config.Native; l.Origins["max_subscriptions_per_conn_total"] == "default" {
+		n.SubscriptionsIn = 4 * min(n.Subscriptions, math.MaxInt32/4)
+	}
+}
+
+// clientAddresses are the settings of the addresses at which clients log in.
+var clientAddresses = []string{"kafka.listen", "quic_bind", "api_bind", "client_advertise_addr"}
+
+// accessVariables begin the names of variables that decide about access or membership, also those that this release has no setting for: who
+// says how the members of a cluster find and trust each other has not asked for an open server.
+var accessVariables = []string{
+	"FELIX_BOOTSTRAP_", "FELIX_CONTROLPLANE_", "FELIX_INTERNAL_", "FELIX_NODE_", "FELIX_RAFT_", "FELIX_REGION_", "FELIX_TLS_",
+}
 
 // isSet says that a flag or a variable gives the setting.
 func (s setting) isSet(flags, env map[string]string) bool {
@@ -113,8 +129,7 @@ func (s setting) isSet(flags, env map[string]string) bool {
 
 // profileEnd decides whether the single-node profile applies, and says what ended it: a file, or anything set that decides about access
 // or membership. A flag or variable that only says where or how much (a directory, a loopback address, a size, a log level) keeps the
-// profile, so that `felix serve --data-dir /tmp/x` is the same server in another place. A listen address for clients
-// other than loopback ends it.
+// profile, so that `felix serve --data-dir /tmp/x` is the same server in another place. An address for clients other than loopback ends it.
 func profileEnd(table []setting, flags, env map[string]string, path string) string {
 	if path != "" {
 		return "file " + path
@@ -124,8 +139,15 @@ func profileEnd(table []setting, flags, env map[string]string, path string) stri
 			continue
 		}
 		text, origin := s.pick(flags, env, nil, "", false)
-		if s.Decides || slices.Contains(clientListeners, s.Key) && text != "" && !isLoopback(text) {
+		if s.Decides || slices.Contains(clientAddresses, s.Key) && text != "" && !isLoopback(text) {
 			return origin
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		decides := slices.ContainsFunc(accessVariables, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		known := slices.ContainsFunc(table, func(s setting) bool { return s.Env == name })
+		if decides && !known && !clientOnly(name) && env[name] != "" {
+			return "environment " + name
 		}
 	}
 	return ""

@@ -71,6 +71,15 @@ func TestSingleNodeProfileApplies(t *testing.T) {
 		{"open_native_listen", Sources{Flags: map[string]string{"native-listen": "0.0.0.0:5000"}, Environ: []string{login}}, false},
 		{"open_api_listen", Sources{Environ: []string{"FELIX_CONTROLPLANE_BIND=192.0.2.1:8443", "FELIX_CONTROLPLANE_TLS_CERT=c", "FELIX_CONTROLPLANE_TLS_KEY=k"}}, false},
 		{"certificate", Sources{Environ: []string{"FELIX_TLS_CERT=c", "FELIX_TLS_KEY=k"}}, false},
+		{"cert_export", Sources{Environ: []string{"FELIX_TLS_CERT_EXPORT=ca.pem"}}, false},
+		{"advertised_to_native_clients", Sources{Environ: []string{"FELIX_CLIENT_ADVERTISE_ADDR=192.0.2.1:5000"}}, false},
+		{"advertised_on_loopback", Sources{Environ: []string{"FELIX_CLIENT_ADVERTISE_ADDR=127.0.0.1:5000"}}, true},
+		{"region", Sources{Environ: []string{"FELIX_REGION_ID=eu"}}, false},
+		{"bootstrap_token", Sources{Environ: []string{"FELIX_BOOTSTRAP_TOKEN=x"}}, false},
+		{"raft_of_a_later_release", Sources{Environ: []string{"FELIX_RAFT_PEERS=1=a:1"}}, false},
+		{"peers_of_a_later_release", Sources{Environ: []string{"FELIX_NODE_TOKEN_FILE=t"}}, false},
+		{"misspelled_certificate", Sources{Environ: []string{"FELIX_TLS_CRT=c"}}, false},
+		{"control_plane_of_a_client", Sources{Environ: []string{"FELIX_CONTROLPLANE_URL=http://127.0.0.1:1", "FELIX_CONTROLPLANE_CA=c"}}, true},
 		{"alpn", Sources{Environ: []string{"FELIX_TLS_REQUIRE_ALPN=true"}}, false},
 	}
 	for _, tt := range tests {
@@ -398,4 +407,35 @@ func FuzzConfigFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestValuesThatFollow: what nobody sets follows from what somebody does, and 0 is the default where the documents say so.
+func TestValuesThatFollow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		environ []string
+		total   int
+		frame   int64
+	}{
+		{"nothing_set", nil, 16384, 16 << 20},
+		{"fewer", []string{"FELIX_MAX_SUBSCRIPTIONS_PER_CONN=100"}, 400, 16 << 20},
+		{"more", []string{"FELIX_MAX_SUBSCRIPTIONS_PER_CONN=100000"}, 400_000, 16 << 20},
+		{"as_many_as_there_are", []string{"FELIX_MAX_SUBSCRIPTIONS_PER_CONN=2147483647", "FELIX_MAX_SUBSCRIPTIONS_PER_CONN_TOTAL=2147483647"}, 2147483647, 16 << 20},
+		{"both", []string{"FELIX_MAX_SUBSCRIPTIONS_PER_CONN=100", "FELIX_MAX_SUBSCRIPTIONS_PER_CONN_TOTAL=101"}, 101, 16 << 20},
+		{"frame_of_zero", []string{"FELIX_MAX_FRAME_BYTES=0"}, 16384, 16 << 20},
+		{"frame", []string{"FELIX_MAX_FRAME_BYTES=1MiB"}, 16384, 1 << 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := Load(Sources{ReadFile: noFile, Environ: c.environ})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := l.Config.Native; n.SubscriptionsIn != c.total || n.MaxFrame != c.frame {
+				t.Errorf("%d subscriptions in all and frames of %d bytes, want %d and %d", n.SubscriptionsIn, n.MaxFrame, c.total, c.frame)
+			}
+		})
+	}
+	if _, err := Load(Sources{ReadFile: noFile, Environ: []string{"FELIX_MAX_FRAME_BYTES=1"}}); err == nil {
+		t.Error("a frame of one byte is taken")
+	}
 }

@@ -70,7 +70,7 @@ func TestNativeLogin(t *testing.T) {
 	n := openTest(t, dir)
 	files := developmentFiles{filepath.Join(dir, "dev")}
 	ca := developmentCert(files).ca()
-	seed, err := files.seed()
+	seed, _, err := files.seed()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/felixlog/felix/felixproto"
 	"github.com/felixlog/felix/groups"
 	"github.com/felixlog/felix/internal/buf"
+	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/kafkaproto"
 	"github.com/felixlog/felix/log"
 	"github.com/felixlog/felix/log/journal"
@@ -44,11 +46,12 @@ type Node struct {
 	kafka      *kafkaproto.Server  // nil when the listener is off
 	native     *felixproto.Server  // nil when the listener is off
 	groups     *groups.Coordinator // nil when the listener is off
-	stopGroups context.CancelFunc  // ends what tells it of images
 	api        *api.Server         // nil when neither the API nor bootstrap is on
 	verifiers  verifiers
-	tls        *tls.Config        // of the client listeners; nil until one needs it
-	stopDev    context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
+	// stopFollowing ends what tells the parts of newer images; nil before it began.
+	stopFollowing context.CancelFunc
+	tls           *tls.Config        // of the client listeners; nil until one needs it
+	stopDev       context.CancelFunc // ends what keeps the development tokens fresh; nil outside that profile
 
 	clean bool // the previous stop was clean
 	addrs Addresses
@@ -135,6 +138,7 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	if err := n.serveAPI(apis, opts.Now); err != nil {
 		return errors.Join(err, apis.close())
 	}
+	n.explainKeys()
 	if n.admin != nil {
 		n.admin.set(serving)
 	}
@@ -146,6 +150,22 @@ func (n *Node) open(ctx context.Context, opts Options) error {
 	n.logger.Info("serving", zap.String("node_id", n.config.NodeID), zap.String("kafka", n.addrs.Kafka), zap.String("native", n.addrs.Native),
 		zap.String("api", n.addrs.API), zap.String("metrics", n.addrs.Metrics), zap.String("data_dir", n.config.DataDir), zap.String("start", n.startKind(fresh)))
 	return nil
+}
+
+// explainKeys says what is missing where clients need tokens and no tenant has a key that could sign one: somebody who set everything up
+// would otherwise only ever see logins refused.
+func (n *Node) explainKeys() {
+	k := &n.config.Kafka
+	byToken := n.native != nil || n.api != nil || n.kafka != nil && k.AnonymousTenant == "" && len(k.PlainUsers) == 0
+	if !byToken || slices.ContainsFunc(n.controller.Image().Tenants(), func(t *cluster.Tenant) bool { return len(t.Keys) > 0 }) {
+		return
+	}
+	if n.config.API.Bootstrap {
+		n.logger.Info("no tenant has a signing key yet: initialize one for the first tokens", zap.String("method", "POST"),
+			zap.String("path", "/internal/bootstrap/tenants/{tenant}/initialize"), zap.String("bootstrap", n.addrs.Bootstrap))
+		return
+	}
+	n.logger.Warn("no tenant has a signing key, so nobody can log in with a token: set FELIX_BOOTSTRAP_ENABLED and FELIX_BOOTSTRAP_TOKEN, and initialize a tenant")
 }
 
 // startKind is what this start followed, for the log.
@@ -227,6 +247,11 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener, udp 
 	if err != nil {
 		return err
 	}
+	if !n.config.Development {
+		if err := n.endDevelopment(ctx); err != nil {
+			return err
+		}
+	}
 	if n.verifiers, err = newVerifiers(n.controller.Image, opts.Now); err != nil {
 		return err
 	}
@@ -246,6 +271,7 @@ func (n *Node) openData(ctx context.Context, opts Options, ln net.Listener, udp 
 			return err
 		}
 	}
+	n.follow(ctx)
 	// Shards are opened while the listener answers: one that a client asks for first is opened for it at once.
 	if err := n.broker.Start(ctx); err != nil {
 		return fmt.Errorf("open shards: %w", err)

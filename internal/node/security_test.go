@@ -151,6 +151,9 @@ func TestCertificateExport(t *testing.T) {
 	if err := verifyServer(t, conf, c.TLS.ExportFile, "localhost", now); err != nil {
 		t.Errorf("with what was exported: %v", err)
 	}
+	if info, err := os.Stat(c.TLS.ExportFile); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("others cannot read the certificate that was written for them: %v, %v", info.Mode(), err)
+	}
 	c.TLS.ExportFile = filepath.Join(dir, "none", "given.pem")
 	if _, err := serverTLS(c, certificateHosts(), now); err == nil || !strings.Contains(err.Error(), "tls.cert_export") {
 		t.Errorf("got %v, want a refusal to start", err)

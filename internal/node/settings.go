@@ -250,8 +250,8 @@ func tlsSettings() []setting {
 			bind: func(c *Config) binding { return boolOf(&c.TLS.RequireALPN) },
 		},
 		{
-			Key: "tls.cert_export", Env: "FELIX_TLS_CERT_EXPORT", Kind: "path", Default: "",
-			Doc:  "File that is written with the authority of a generated certificate (PEM), for development. Not together with `tls.cert`.",
+			Key: "tls.cert_export", Env: "FELIX_TLS_CERT_EXPORT", Kind: "path", Default: "", Decides: true,
+			Doc:  "File that is written, readable by everybody, with the authority of a generated certificate (PEM), for development. Not together with `tls.cert`.",
 			bind: func(c *Config) binding { return textOf(&c.TLS.ExportFile) },
 		},
 	}

@@ -46,7 +46,7 @@ func nativeLimits() []setting {
 	return []setting{
 		{
 			Key: "client_advertise_addr", Env: "FELIX_CLIENT_ADVERTISE_ADDR", Kind: "addr", Default: "",
-			Doc:  "Address that native clients are told, as IP:port: they ignore names. Empty is the bound address, unless that is a wildcard.",
+			Doc:  "Address that native clients are told, as IP:port: they ignore names. Empty is the bound address, unless that is a wildcard. One that is not on loopback ends the single-node profile.",
 			bind: func(c *Config) binding { return addrOf(&c.Native.Advertise) },
 		},
 		{
@@ -76,8 +76,8 @@ func nativeLimits() []setting {
 		},
 		{
 			Key: "max_frame_bytes", Env: "FELIX_MAX_FRAME_BYTES", Kind: "bytes", Default: "16MiB",
-			Doc:  "Largest frame of a native client.",
-			bind: func(c *Config) binding { return bytesOf(&c.Native.MaxFrame, 64*kib, gib) },
+			Doc:  "Largest frame of a native client. 0 is the default.",
+			bind: func(c *Config) binding { return orDefault(bytesOf(&c.Native.MaxFrame, 64*kib, gib), "16MiB") },
 		},
 		{
 			Env: "FELIX_MAX_IDLE_TIMEOUT_MS", Kind: "ms", Default: "6000",
@@ -209,7 +209,7 @@ func subscribeSettings() []setting {
 		},
 		{
 			Key: "max_subscriptions_per_conn_total", Env: "FELIX_MAX_SUBSCRIPTIONS_PER_CONN_TOTAL", Kind: "n", Default: "16384",
-			Doc:  "Subscriptions of one connection.",
+			Doc:  "Subscriptions of one connection, of all identities on it. Unset is four times `max_subscriptions_per_conn`.",
 			bind: func(c *Config) binding { return intOf(&c.Native.SubscriptionsIn, 1, math.MaxInt32) },
 		},
 		{

@@ -49,6 +49,7 @@ func (l *Loaded) validate() error {
 	errs = append(errs, l.validateTLS()...)
 	errs = append(errs, c.API.validate(c.AllowInsecure)...)
 	errs = append(errs, l.validateNames()...)
+	errs = append(errs, l.validatePorts()...)
 	if c.Kafka.Listen != "" {
 		errs = append(errs, l.validateKafka()...)
 	}
@@ -63,6 +64,9 @@ func (l *Loaded) validateTLS() []error {
 
 	if c.TLS.ClientCAFile != "" && !c.Kafka.TLS && c.NativeListen == "" {
 		refuse("tls.client_ca has no effect without TLS on the Kafka listener (FELIX_KAFKA_TLS=true) or a native listener")
+	}
+	if c.TLS.ClientCAFile != "" && c.TLS.CertFile == "" {
+		refuse("tls.client_ca asks clients for certificates, and there is no tls.cert that they could check in turn")
 	}
 	if c.TLS.BindSubject && c.TLS.ClientCAFile == "" {
 		refuse("tls.client_cert_bind_subject needs tls.client_ca: without it no client shows a certificate")
@@ -91,10 +95,10 @@ func (l *Loaded) validateKafka() []error {
 	if k.TLS && l.Config.TLS.RequireCert && l.Config.TLS.CertFile == "" {
 		refuse("tls.require_cert is set and there is no tls.cert for the Kafka listener")
 	}
-	// With the API there are tokens, and a token is a login.
-	if k.AnonymousTenant == "" && len(k.PlainUsers) == 0 && l.Config.APIListen == "" {
+	// With the API or the bootstrap listener there are tokens, and a token is a login: the start says so where no tenant can have one yet.
+	if k.AnonymousTenant == "" && len(k.PlainUsers) == 0 && l.Config.APIListen == "" && !l.Config.API.Bootstrap {
 		refuse("nobody could log in to the Kafka listener: set FELIX_KAFKA_SASL_PLAIN_USERS (tenant:password), "+
-			"or for development FELIX_KAFKA_ANONYMOUS_TENANT=default and FELIX_KAFKA_TLS=false on a loopback address%s", l.profileEnded())
+			"or FELIX_BOOTSTRAP_ENABLED for tokens, or for development FELIX_KAFKA_ANONYMOUS_TENANT=default and FELIX_KAFKA_TLS=false on a loopback address%s", l.profileEnded())
 	}
 	if !l.Config.AllowInsecure && !isLoopback(k.Listen) {
 		if k.AnonymousTenant != "" {

@@ -101,6 +101,19 @@ func intOf(p *int, low, high int) binding {
 	}
 }
 
+// orDefault makes a zero stand for the default, whatever the bounds.
+func orDefault(b binding, def string) binding {
+	return binding{
+		set: func(s string) error {
+			if n, err := parseBytes(s); err == nil && n == 0 {
+				s = def
+			}
+			return b.set(s)
+		},
+		get: b.get,
+	}
+}
+
 // bytesOf takes a whole number of bytes, also with a unit: KiB, MiB or GiB.
 func bytesOf(p *int64, low, high int64) binding {
 	return binding{

@@ -222,7 +222,9 @@ func (n *Node) serveKafka(ln net.Listener, now func() time.Time) error {
 	}
 	// An anonymous listener is one without logins, as Kafka's are: tokens are taken where passwords are.
 	if k.AnonymousTenant == "" || len(k.PlainUsers) > 0 {
-		opts.Verifier = &kafkaVerifier{static: newStaticVerifier(k.PlainUsers), tokens: n.verifiers.broker, bind: k.TLS && n.config.TLS.BindSubject}
+		opts.Verifier = &kafkaVerifier{
+			image: n.controller.Image, static: newStaticVerifier(k.PlainUsers), tokens: n.verifiers.broker, bind: k.TLS && n.config.TLS.BindSubject,
+		}
 	}
 	if k.AnonymousTenant != "" {
 		opts.Anonymous = &kafkaproto.Caller{Tenant: k.AnonymousTenant, Principal: "anonymous"}

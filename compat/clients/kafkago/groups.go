@@ -91,7 +91,8 @@ func consume(ctx context.Context, gen *kafka.Generation, req agent.Request, part
 
 // Admin does one operation with the request client.
 func (library) Admin(ctx context.Context, req agent.Request) (res agent.Response, err error) {
-	cl := client(req)
+	cl, end := client(req)
+	defer end()
 	switch req.Op {
 	case agent.OpDelete:
 		var deleted *kafka.DeleteTopicsResponse

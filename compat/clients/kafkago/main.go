@@ -47,9 +47,10 @@ var codecs = map[string]kafka.Compression{
 	"none": 0, "gzip": kafka.Gzip, "snappy": kafka.Snappy, "lz4": kafka.Lz4, "zstd": kafka.Zstd,
 }
 
-// client is the library's request client.
-func client(req agent.Request) *kafka.Client {
-	return &kafka.Client{Addr: kafka.TCP(req.Bootstrap), Timeout: 10 * time.Second, Transport: &kafka.Transport{MetadataTTL: time.Second, ClientID: "kafka-go-compat"}}
+// client is the library's request client. Its transport must be closed: until then it keeps a connection and asks for metadata on it.
+func client(req agent.Request) (cl *kafka.Client, end func()) {
+	transport := &kafka.Transport{MetadataTTL: time.Second, ClientID: "kafka-go-compat"}
+	return &kafka.Client{Addr: kafka.TCP(req.Bootstrap), Timeout: 10 * time.Second, Transport: transport}, transport.CloseIdleConnections
 }
 
 // dialer makes the connections of readers and group members.
@@ -80,7 +81,9 @@ func (library) Metadata(ctx context.Context, req agent.Request) (*agent.Metadata
 	if req.Topic != "" {
 		ask.Topics = []string{req.Topic}
 	}
-	m, err := client(req).Metadata(ctx, ask)
+	cl, end := client(req)
+	defer end()
+	m, err := cl.Metadata(ctx, ask)
 	if err != nil {
 		return nil, coded(err)
 	}
@@ -114,7 +117,9 @@ func (library) Create(ctx context.Context, req agent.Request) error {
 	for name, value := range req.Config {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
-	res, err := client(req).CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
+	cl, end := client(req)
+	defer end()
+	res, err := cl.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
 	if err != nil {
 		return coded(err)
 	}
@@ -184,6 +189,8 @@ func (library) Produce(ctx context.Context, req agent.Request) ([]int64, error) 
 		acks = kafka.RequiredAcks(n)
 	}
 	offsets := make([]int64, len(req.Records))
+	transport := &kafka.Transport{ClientID: "kafka-go-compat"}
+	defer transport.CloseIdleConnections() // the writer closes none that it was given
 	w := &kafka.Writer{
 		Addr: kafka.TCP(req.Bootstrap), Topic: req.Topic, Compression: codec, RequiredAcks: acks, BatchTimeout: 100 * time.Millisecond,
 		Balancer: kafka.BalancerFunc(func(m kafka.Message, _ ...int) int { return m.Partition }),
@@ -194,7 +201,7 @@ func (library) Produce(ctx context.Context, req agent.Request) ([]int64, error) 
 				}
 			}
 		},
-		Transport: &kafka.Transport{ClientID: "kafka-go-compat"},
+		Transport: transport,
 	}
 	messages := make([]kafka.Message, 0, len(req.Records))
 	for i, r := range req.Records {

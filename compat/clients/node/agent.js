@@ -153,13 +153,14 @@ const operations = {
   // kafkajs consumes in groups only: a group of its own, in which every partition is sought to where it shall start.
   async consume(req) {
     const ends = new Map()
-    const starts = new Map()
+    const starts = new Map() // where the reading begins: at the end of a partition that nobody wants
     await withAdmin(req, async admin => {
       for (const p of await admin.fetchTopicOffsets(req.topic)) {
         const first = Number(p.low)
         const from = req.from === -2 ? first : Math.max(first, req.from || 0)
-        starts.set(p.partition, from)
-        if (req.assign.includes(p.partition) && from < Number(p.high)) ends.set(p.partition, Number(p.high))
+        const wanted = req.assign.includes(p.partition) && from < Number(p.high)
+        starts.set(p.partition, wanted ? from : Number(p.high))
+        if (wanted) ends.set(p.partition, Number(p.high))
       }
     })
     const records = []
@@ -184,6 +185,8 @@ const operations = {
           }
         },
       })
+      // The library has joined and asked for the first records, and throws away what comes of a partition that was sought meanwhile.
+      for (const [partition, offset] of starts) consumer.seek({ topic: req.topic, partition, offset: String(offset) })
       const late = pause(req.timeout_ms || 60000).then(() => { throw new Error(`${records.length} records; not at the end of ${[...ends.keys()]}`) })
       await Promise.race([ended, crashed, late])
     } finally {

@@ -6,24 +6,25 @@ import (
 	"crypto/x509"
 	"errors"
 	"net"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
-// client is one command's connection.
-type client struct {
+// kafkaClient is one command's connection.
+type kafkaClient struct {
 	*kgo.Client
 	admin *kadm.Client
 }
 
 // connect makes a client and asks whether anybody is there, within the command's time-out. The caller closes it.
-func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
+func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*kafkaClient, error) {
 	opts, err := a.options()
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
 	if err != nil {
 		return nil, usageErrorf("%w", err)
 	}
-	c := &client{Client: kc, admin: kadm.NewClient(kc)}
+	c := &kafkaClient{Client: kc, admin: kadm.NewClient(kc)}
 	c.admin.SetTimeoutMillis(int32(a.timeout.Milliseconds()))
 	if err := a.reach(ctx, c); err != nil {
 		kc.Close()
@@ -42,7 +43,7 @@ func (a *app) connect(ctx context.Context, extra ...kgo.Opt) (*client, error) {
 }
 
 func (a *app) options() ([]kgo.Opt, error) {
-	seeds, err := parseSeeds(a.brokers)
+	seeds, err := parseSeeds(a.brokers, kafkaPort)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +54,11 @@ func (a *app) options() ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(maxPoll), // a server that is back is found soon
 	}
 	if a.tenant != "" {
-		secret, err := a.secret()
+		password, err := secret(a.token, a.tokenFile, "token-file")
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: secret}.AsMechanism()))
+		opts = append(opts, kgo.SASL(plain.Auth{User: a.tenant, Pass: password}.AsMechanism()))
 	}
 	if a.tls() {
 		conf, err := a.tlsConfig()
@@ -69,17 +70,44 @@ func (a *app) options() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
+// completeKafka completes names that the Kafka listener lists. When nobody answers nothing is offered.
+func (a *app) completeKafka(
+	cmd *cobra.Command, given []string, prefix string, list func(context.Context, *kafkaClient) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
+	if a.prepare(cmd) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), a.timeout)
+	defer cancel()
+	c, err := a.connect(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.Close()
+	names, err := list(ctx, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return offer(names, given, prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// offer keeps the names that begin as what was typed and were not given before.
+func offer(names, given []string, prefix string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) || slices.Contains(given, name) })
+}
+
 // kafkaPort is the port of an address that names none.
 const kafkaPort = "9092"
 
-// parseSeeds reads --brokers: host or host:port, separated by commas. An IPv6 address with a port is in brackets.
-func parseSeeds(list string) ([]string, error) {
+// parseSeeds reads --brokers: host or host:port, separated by commas, and the port of those that name none. An IPv6 address with a port is
+// in brackets.
+func parseSeeds(list, defaultPort string) ([]string, error) {
 	var seeds []string
 	for seed := range strings.SplitSeq(list, ",") {
 		seed = strings.TrimSpace(seed)
 		host, port, err := net.SplitHostPort(seed)
 		if err != nil {
-			host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), kafkaPort
+			host, port = strings.TrimSuffix(strings.TrimPrefix(seed, "["), "]"), defaultPort
 			if strings.Contains(host, ":") && net.ParseIP(host) == nil {
 				host = ""
 			}
@@ -92,37 +120,18 @@ func parseSeeds(list string) ([]string, error) {
 	return seeds, nil
 }
 
-func (a *app) secret() (string, error) {
-	if a.token != "" {
-		return a.token, nil
-	}
-	text, err := os.ReadFile(a.tokenFile)
-	if err != nil {
-		return "", usageErrorf("--token-file: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+func (a *app) tls() bool {
+	return a.useTLS || a.caFile != "" || a.serverName != "" || a.clientCertFile != ""
 }
-
-func (a *app) tls() bool { return a.useTLS || a.caFile != "" || a.serverName != "" }
 
 // tlsConfig verifies the server always: there is no switch that turns it off.
 func (a *app) tlsConfig() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.serverName}
-	if a.caFile != "" {
-		text, err := os.ReadFile(a.caFile)
-		if err != nil {
-			return nil, usageErrorf("--ca-file: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, usageErrorf("--ca-file: %s holds no certificate", a.caFile)
-		}
-	}
-	return conf, nil
+	return conf, tlsFiles(conf, a.caFile, "ca-file", a.clientCertFile, a.clientKeyFile)
 }
 
 // reach asks the seeds for their API versions, and turns silence into a sentence that says where nobody was and what to do.
-func (a *app) reach(ctx context.Context, c *client) error {
+func (a *app) reach(ctx context.Context, c *kafkaClient) error {
 	wait, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	err := c.Ping(wait)

@@ -1,0 +1,59 @@
+// Package client is the Go client of Felix: it publishes to streams, subscribes to them, reads them and looks into a server, over the
+// native protocol (QUIC, ALPN felix/1).
+//
+// # Getting started
+//
+// Connect makes a Client, which may be shared by all goroutines of a program. A Publisher writes to one stream, a Subscription reads one.
+//
+//	c, err := client.Connect(ctx, client.Config{
+//		Addrs:  []string{"127.0.0.1:5000"},
+//		CAFile: "data/dev/ca.pem",
+//		Token:  client.TokenFile("data/dev/token"),
+//	})
+//	...
+//	defer c.Close()
+//
+//	orders := client.Stream{Name: "orders"}
+//	p := c.NewPublisher(orders, client.PublisherOptions{})
+//	defer p.Close(ctx)
+//	ack, err := p.Publish(ctx, client.Record{Key: []byte("customer-7"), Value: []byte("paid")})
+//
+//	sub, err := c.Subscribe(ctx, orders, client.SubscribeOptions{Start: client.Earliest()})
+//	...
+//	defer sub.Close()
+//	for event, err := range sub.Events(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Println(event.Shard, event.Offset, string(event.Value))
+//	}
+//
+// # What is promised
+//
+// Publishing. Records of one Publisher to one shard are stored in the order in which Publish and PublishAsync were called: each shard has
+// one queue and one transport stream, whose answers come back in order. By default a publisher is idempotent: what has no answer when a
+// connection is lost is sent again under the same number, and is stored once. See Guarantee.
+//
+// Subscribing. A subscription of a durable stream goes on by itself after a lost connection, a restart of the server or a move of the
+// shard, from the offset after the last event that was delivered: no event is left out, none comes twice. What cannot be made good is an
+// error: a CursorError when retention has removed what comes next. A subscription of an ephemeral stream, which has no offsets, goes on
+// with what is published from then on, and says so with a GapError.
+//
+// Waiting. Every call that may wait takes a context and ends with it. A server that has died is noticed within Config.IdleTimeout (6 s);
+// then connections are tried again, at growing and random intervals, until they succeed or the call's time is over. Close of a Client,
+// Publisher or Subscription returns when all its goroutines have ended.
+//
+// Memory. A publisher holds at most PublisherOptions.MaxBufferedBytes of records that are not answered. A subscription holds at most one
+// stream window and two frames a shard; what is not read stays with the server.
+//
+// # Errors
+//
+// A refusal by the server is an *Error, with the server's code and with a class that says what may be done about it. Sentinels such as
+// ErrNotFound match by code with errors.Is. Errors that carry more have a type of their own: CursorError, LaggedError, GapError,
+// OffsetMismatchError, SequenceError, ConnectionError. ErrOutcomeUnknown matches whatever leaves it open whether a write has happened.
+//
+// # Concurrency
+//
+// Client and Publisher may be used by any number of goroutines. A Subscription may be read by one goroutine at a time; Close may be
+// called from another.
+package client

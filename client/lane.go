@@ -1,0 +1,487 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/felixlog/felix/felixproto/wire"
+)
+
+// lane carries the records of one publisher to one shard: one queue, one transport stream at a time, one goroutine that writes. So records
+// arrive in the order in which they were taken on.
+//
+// The queue holds batches from the oldest that is not settled to the newest. The first sent of them are on the present stream. A batch
+// leaves at the head only, when it is settled, so outcomes are told in order too. After a refusal nothing more is sent until everything
+// that is on the way has been answered; then the lane sends again from the first batch that is to be repeated. A lost stream counts as
+// such an answer.
+//
+// An idempotent lane has a producer id of its own and numbers its batches. A number belongs to a batch for good once it may have been
+// applied. Batches that certainly were not may be numbered anew, when one before them is given up.
+type lane struct {
+	p     *Publisher
+	shard uint32
+	wake  chan struct{} // holds a value when the writer should look at the queue
+
+	mu       sync.Mutex
+	closed   bool      // guarded by mu
+	queue    []*batch  // guarded by mu
+	sent     int       // guarded by mu: of queue, those on the present stream
+	rewind   bool      // guarded by mu: send nothing until the sent ones are answered, then begin anew
+	renew    bool      // guarded by mu: at the next beginning, under another producer id
+	producer uint64    // guarded by mu: 0 for none
+	sequence uint64    // guarded by mu: of the next batch that has none
+	hold     time.Time // guarded by mu: send nothing before
+	window   int       // guarded by mu: batches that may be on the way
+	failures backoff   // guarded by mu: refusals in a row
+	hint     string    // guarded by mu: address of the leader as a refusal named it
+	spare    []*batch  // guarded by mu: for reuse
+	spared   int       // guarded by mu: bytes that spare holds
+
+	buf  []byte // of the writer
+	told []told // of whoever settles: outcomes to be told after the lock is given back
+}
+
+// batch is what one frame carries.
+type batch struct {
+	key      []byte
+	keyed    bool // there is a key, perhaps empty
+	sealed   bool // nothing is added any more
+	count    int
+	encoded  []byte    // payloads, each behind its length
+	promises []promise // one a record; a single one for a batch that was published as such
+	cost     int       // of budget
+	since    time.Time // when its first record was taken on
+
+	request   uint64    // of the present stream
+	at        time.Time // when it was sent
+	numbered  bool      // sequence is set
+	sequence  uint64
+	uncertain bool      // it may have been applied
+	unknown   time.Time // since when the server answers not_found
+	state     state
+	ack       Ack
+	err       error // why it failed, or why it is repeated
+}
+
+// state is where a batch is.
+type state uint8
+
+const (
+	waiting  state = iota // not answered
+	repeated              // refused, and to be sent again
+	settled               // ack or err is the outcome
+	dropped               // settled, failed, and its number was not used up
+)
+
+// told is an outcome that is to be told.
+type told struct {
+	p   promise
+	ack Ack
+	err error
+}
+
+func newLane(p *Publisher, shard uint32) *lane {
+	return &lane{p: p, shard: shard, wake: make(chan struct{}, 1), failures: p.c.backoff(), window: p.opts.MaxInFlight}
+}
+
+// add takes one record on. False: the lane is closed.
+func (l *lane) add(key, value []byte, size int, done promise) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	var b *batch
+	if n := len(l.queue); n > l.sent {
+		if last := l.queue[n-1]; last.takes(key, size, &l.p.opts) {
+			b = last
+		}
+	}
+	if b == nil {
+		b = l.appendLocked(key)
+	}
+	b.encoded = wire.AppendPayload(b.encoded, value)
+	b.count++
+	b.cost += size
+	b.promises = append(b.promises, done)
+	l.mu.Unlock()
+	l.signal()
+	return true
+}
+
+// addBatch takes a batch on that stays by itself.
+func (l *lane) addBatch(key []byte, values [][]byte, size int, done promise) bool {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return false
+	}
+	b := l.appendLocked(key)
+	for _, v := range values {
+		b.encoded = wire.AppendPayload(b.encoded, v)
+	}
+	b.count, b.cost, b.sealed = len(values), size, true
+	b.promises = append(b.promises, done)
+	l.mu.Unlock()
+	l.signal()
+	return true
+}
+
+// takes reports whether a record may travel with the batch: the key is the batch's, so it must be the same.
+func (b *batch) takes(key []byte, size int, o *PublisherOptions) bool {
+	return !b.sealed && !b.numbered && b.state == waiting && b.keyed == (key != nil) && bytes.Equal(b.key, key) &&
+		b.count < o.MaxBatchRecords && len(b.encoded)+size <= o.MaxBatchBytes
+}
+
+func (l *lane) appendLocked(key []byte) *batch {
+	b := new(batch)
+	if n := len(l.spare); n > 0 {
+		b = l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		l.spared -= cap(b.encoded)
+	}
+	b.key, b.keyed, b.since = append(b.key[:0], key...), key != nil, time.Now()
+	if b.keyed && b.key == nil {
+		b.key = []byte{} // an empty key is a key, and none is another
+	}
+	l.queue = append(l.queue, b)
+	return b
+}
+
+// maxSpared bounds the memory of batches that are kept for reuse.
+const maxSpared = 2 << 20
+
+// recycleLocked keeps a batch that has left the queue.
+func (l *lane) recycleLocked(b *batch) {
+	if l.spared+cap(b.encoded) > maxSpared || len(l.spare) >= rememberedBatches {
+		return
+	}
+	clear(b.promises)
+	*b = batch{key: b.key[:0], encoded: b.encoded[:0], promises: b.promises[:0]}
+	l.spare = append(l.spare, b)
+	l.spared += cap(b.encoded)
+}
+
+func (l *lane) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run is the lane's goroutine.
+func (l *lane) run() {
+	ctx := l.p.life
+	defer l.shut()
+	wait := l.p.c.backoff()
+	for l.work(ctx) {
+		x, err := l.open(ctx)
+		if err == nil {
+			wait.failed = 0
+			err = l.serve(ctx, x)
+		}
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if l.drained() {
+			return
+		}
+		l.failed(err)
+		if pause(ctx, wait.next(err)) != nil {
+			return
+		}
+	}
+}
+
+// work waits until there is something to send. False: the publisher ends.
+func (l *lane) work(ctx context.Context) bool {
+	for {
+		l.mu.Lock()
+		some := len(l.queue) > 0
+		l.mu.Unlock()
+		if ctx.Err() != nil {
+			return false
+		}
+		if some {
+			return true
+		}
+		select {
+		case <-l.wake:
+		case <-l.p.draining:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// drained reports whether the publisher without answers has ended in good order.
+func (l *lane) drained() bool {
+	select {
+	case <-l.p.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// openTimeout bounds one attempt to open a stream to the shard's leader.
+const openTimeout = 15 * time.Second
+
+// open opens a stream to the shard's leader, and gets a producer id if the lane needs one.
+func (l *lane) open(ctx context.Context) (*exchange, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, &ConnectionError{Addr: l.p.stream.String(), Err: errDialTimeout})
+	defer cancel()
+	c := l.p.c
+	l.mu.Lock()
+	addr, producer := l.hint, l.producer
+	l.hint = ""
+	l.mu.Unlock()
+	if addr == "" {
+		r, err := c.route(ctx, l.p.stream)
+		if err != nil {
+			return nil, err
+		}
+		l.p.route.Store(r)
+		if l.shard < r.shards {
+			addr = r.owners[l.shard]
+		}
+	}
+	cn, err := c.enter(ctx, addr, requests, int(l.shard)%c.cfg.Connections)
+	if err != nil {
+		return nil, err
+	}
+	o := offer{flags: plainFlags, features: plainFeatures | wire.FeaturePublishPipeline}
+	if l.p.opts.AckOnCommit {
+		o.features |= wire.FeatureAckOnCommit
+	}
+	x, err := cn.open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.ready(ctx, x, producer); err != nil {
+		x.abandon()
+		return nil, err
+	}
+	return x, nil
+}
+
+// ready checks that the server serves what the lane needs.
+func (l *lane) ready(ctx context.Context, x *exchange, producer uint64) error {
+	if l.p.opts.Guarantee == Idempotent {
+		if !x.ok.ServerFlags.Has(wire.FlagIdempotent) || !x.ok.Features().Has(wire.FeatureIdempotentProducer) {
+			return &Error{Code: CodeUnsupported, Class: ClassFatal, Message: "the server serves no idempotent publishers"}
+		}
+		if producer == 0 {
+			id, err := ask[*wire.ProducerInitOK](ctx, x.cn, &wire.ProducerInit{StreamScope: l.p.c.scope(l.p.stream), RequestID: l.p.c.requestID()})
+			if err != nil {
+				return err
+			}
+			producer = id.ProducerID
+		}
+	}
+	if !x.ok.ServerFlags.Has(wire.FlagAcked | wire.FlagPublishAck | wire.FlagKeyed) {
+		return &Error{Code: CodeUnsupported, Class: ClassFatal, Message: "the server takes no binary publishes"}
+	}
+	window := grantedWindow
+	if x.ok.Features().Has(wire.FeaturePublishPipeline) && x.ok.PublishWindow.Value > 0 {
+		window = int(min(x.ok.PublishWindow.Value, 1<<16))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.producer = producer
+	l.window = min(window, l.p.opts.MaxInFlight)
+	return nil
+}
+
+// serve sends and hears answers until the stream is lost or the publisher ends. An error says why the stream was lost.
+func (l *lane) serve(ctx context.Context, x *exchange) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var answers sync.WaitGroup
+	answers.Go(func() { cancel(l.hear(ctx, x)) })
+	stop := x.bind(ctx)
+	if err := l.send(ctx, x); err != nil {
+		cancel(err)
+	}
+	<-ctx.Done()
+	err := context.Cause(ctx)
+	stop()
+	x.abandon()
+	answers.Wait()
+	l.lost(err)
+	if errors.Is(err, errRewound) {
+		return nil
+	}
+	return err
+}
+
+var (
+	// errRewound ends a stream that is to be opened anew, at another server or under another producer id.
+	errRewound = errors.New("another stream is needed")
+	errOverdue = errors.New("the answer to a publish is overdue")
+)
+
+// farewell is how long a stream without answers waits for the server to have read it.
+const farewell = 5 * time.Second
+
+// send writes what may be written until ctx ends, or writing fails.
+func (l *lane) send(ctx context.Context, x *exchange) error {
+	tick := time.NewTimer(time.Hour)
+	defer tick.Stop()
+	draining := l.p.draining
+	var first uint64 // number of the stream's last request
+	for ctx.Err() == nil {
+		check := l.fill(&first)
+		if len(l.buf) > 0 {
+			if err := x.write(ctx, l.buf); err != nil {
+				return err
+			}
+			if l.p.opts.Ack == AckNone {
+				l.written()
+			}
+			continue
+		}
+		tick.Stop()
+		if check > 0 {
+			tick.Reset(check)
+		}
+		select {
+		case <-l.wake:
+		case <-tick.C:
+			if l.overdue() {
+				return &ConnectionError{Addr: x.cn.addr, Err: errOverdue}
+			}
+		case <-draining:
+			// Nothing is queued any more. The server ends its side when it has read everything, which ends ctx.
+			draining = nil
+			_ = x.q.Close()
+			_ = x.q.SetReadDeadline(time.Now().Add(farewell))
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// maxWrite bounds what is collected for one write to the stream.
+const maxWrite = 256 << 10
+
+// fill puts frames of batches that may be sent into buf. check is after what time to come again without being woken; 0 is never.
+func (l *lane) fill(first *uint64) (check time.Duration) {
+	l.buf = l.buf[:0]
+	if cap(l.buf) > 4*maxWrite {
+		l.buf = nil
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if wait := l.hold.Sub(now); wait > 0 && !l.rewind {
+		return wait
+	}
+	for !l.rewind && l.sent < min(len(l.queue), l.window) && len(l.buf) < maxWrite {
+		b := l.queue[l.sent]
+		l.sent++
+		if b.state == settled {
+			continue // it waits for those before it to be told
+		}
+		b.at = now
+		*first++
+		b.request = *first
+		l.buf = l.frameLocked(l.buf, b)
+	}
+	if l.sent == 0 {
+		return 0
+	}
+	return max(l.queue[0].at.Add(l.p.opts.AnswerTimeout).Sub(now), time.Millisecond)
+}
+
+// frameLocked appends the frame of a batch.
+func (l *lane) frameLocked(dst []byte, b *batch) []byte {
+	payloads, err := wire.NewPayloads(b.count, b.encoded)
+	p := wire.BinaryPublish{
+		RequestID: b.request, Ack: wire.AckPerBatch, TenantID: l.p.names[0], Namespace: l.p.names[1], Stream: l.p.names[2],
+		Payloads: payloads,
+	}
+	if b.keyed {
+		p.Key = b.key
+	}
+	switch {
+	case l.p.opts.Ack == AckNone:
+		p.Ack = wire.AckNone
+	case l.p.opts.Ack == AckMessage:
+		p.Ack = wire.AckPerMessage
+	}
+	if l.p.opts.Guarantee == Idempotent {
+		if !b.numbered {
+			b.numbered, b.sequence = true, l.sequence
+			l.sequence++
+		}
+		p.Idempotent, p.ProducerID, p.Sequence = true, l.producer, b.sequence
+	}
+	out, tooLong := wire.AppendBinaryPublish(dst, &p)
+	if err = errors.Join(err, tooLong); err != nil {
+		// Sizes were checked when the records were taken on, so this cannot be; the batch must not be lost in silence if it is.
+		b.state, b.err = settled, err
+	}
+	return out
+}
+
+// hear reads answers until the stream ends. It returns why.
+func (l *lane) hear(ctx context.Context, x *exchange) error {
+	for {
+		flags, payload, err := x.frame(ctx)
+		if err != nil {
+			return err
+		}
+		request, offset, refused, err := parseAnswer(flags, payload)
+		if err != nil {
+			return err
+		}
+		if err := l.answered(request, offset, refused); err != nil {
+			return err
+		}
+	}
+}
+
+// parseAnswer reads the answer of a publish in either form. refused is what the answer says, err that it is none.
+func parseAnswer(flags wire.Flags, payload []byte) (request uint64, offset int64, refused, err error) {
+	if layout, _ := flags.Layout(); layout == wire.LayoutPublishAck {
+		a, err := wire.ParsePublishAck(flags, payload)
+		if err != nil {
+			return 0, 0, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		if a.Failed {
+			refused = &Error{
+				Code: Code(a.Code.String()), Class: Class(a.Retry), Message: a.Message, Reason: a.Reason,
+				RetryAfter: time.Duration(min(a.RetryAfterMillis, maxRetryAfter)) * time.Millisecond,
+			}
+		}
+		return a.RequestID, optionalOffset(a.Offset), refused, nil
+	}
+	if flags != 0 {
+		return 0, 0, nil, fmt.Errorf("%w: flags %v where the answer of a publish belongs", ErrProtocol, flags)
+	}
+	m, err := wire.ParseReply(payload)
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	switch m := m.(type) {
+	case *wire.PublishOK:
+		return m.RequestID, optionalOffset(m.Offset), nil, nil
+	case *wire.PublishError:
+		return m.RequestID, NoOffset, refusal(m), nil
+	case *wire.PublishRefused:
+		return m.RequestID, NoOffset, refusal(m), nil
+	}
+	return 0, 0, nil, refusal(m)
+}
+
+func optionalOffset(o wire.Opt[uint64]) int64 {
+	if !o.Set {
+		return NoOffset
+	}
+	return offsetOf(o.Value)
+}

@@ -1,0 +1,384 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/felixlog/felix/felixproto/wire"
+)
+
+// Record is one record to publish.
+type Record struct {
+	// Key decides on the shard and is stored with the record, where Kafka clients see it; native subscribers do not. Nil is no key: the
+	// record goes to shard 0. An empty key is a key. At most 65,535 bytes.
+	Key []byte
+	// Value is what subscribers get. It is copied: it may be used again as soon as the call returns.
+	Value []byte
+}
+
+// Ack says where a record was stored.
+type Ack struct {
+	Shard uint32
+	// Offset is the record's offset in its shard, of a batch the first one's; the others follow without a gap. It is NoOffset on an
+	// ephemeral stream, with AckNone, and where the server answers before it writes (FELIX_ACK_ON_COMMIT=0).
+	Offset int64
+}
+
+// Guarantee says what becomes of records whose answer got lost.
+type Guarantee uint8
+
+const (
+	// Idempotent, the default: records are sent again until they are answered, under numbers by which the server stores each once.
+	// They stay in order.
+	Idempotent Guarantee = iota
+	// AtLeastOnce: records are sent again until they are answered, and may be stored more than once. Only one batch a shard is on the way
+	// at a time, so that none overtakes one that is sent again.
+	AtLeastOnce
+	// AtMostOnce: a record whose answer gets lost fails with ErrOutcomeUnknown, and one that the server refuses fails with its error.
+	AtMostOnce
+)
+
+// AckMode says which answers a publisher asks for.
+type AckMode uint8
+
+const (
+	// AckBatch, the default: records of the same key that wait together travel together, and are answered together.
+	AckBatch AckMode = iota
+	// AckMessage: each record travels and is answered by itself.
+	AckMessage
+	// AckNone: no answers. A record counts as published when it was handed to the transport; whether it was stored is not known, and one
+	// that is refused is only counted at the server. Goes with AtMostOnce alone.
+	AckNone
+)
+
+// PublisherOptions are a publisher's settings. The zero value of a field is its default.
+type PublisherOptions struct {
+	Guarantee Guarantee
+	Ack       AckMode
+	// MaxBufferedBytes bounds the records that are not answered; beyond it Publish and PublishAsync wait. Default: 8 MiB.
+	MaxBufferedBytes int
+	// MaxBatchBytes and MaxBatchRecords bound what travels together. Defaults: 256 KiB, 10,000.
+	MaxBatchBytes, MaxBatchRecords int
+	// MaxInFlight bounds the batches of a shard that are sent and not answered, below what the server grants (256) and what it remembers of
+	// an idempotent publisher (64). Default: those bounds.
+	MaxInFlight int
+	// DeliveryTimeout bounds how long a record is kept and sent again. One that was sent before fails with ErrOutcomeUnknown then.
+	// Default: 2 min.
+	DeliveryTimeout time.Duration
+	// AnswerTimeout is how long an answer may take before the stream counts as lost. Default: 30 s.
+	AnswerTimeout time.Duration
+	// AckOnCommit asks the server to answer after the write even if it is configured to answer before (FELIX_ACK_ON_COMMIT=0).
+	AckOnCommit bool
+}
+
+const (
+	// grantedWindow is what a server without a window of its own may be sent without answers.
+	grantedWindow = 256
+	// rememberedBatches is how many batches of an idempotent publisher a server remembers of each shard.
+	rememberedBatches = 64
+	// frameOverhead bounds what a publish frame has beside names, key and payloads.
+	frameOverhead = 64
+	// maxName is the longest key and name.
+	maxName = 65_535
+)
+
+func (o PublisherOptions) withDefaults() PublisherOptions {
+	setDefault(&o.MaxBufferedBytes, 8<<20)
+	setDefault(&o.MaxBatchBytes, 256<<10)
+	setDefault(&o.MaxBatchRecords, 10_000)
+	setDefault(&o.MaxInFlight, grantedWindow)
+	setDefault(&o.DeliveryTimeout, 2*time.Minute)
+	setDefault(&o.AnswerTimeout, 30*time.Second)
+	if o.Ack == AckMessage {
+		o.MaxBatchRecords = 1
+	}
+	if o.Guarantee == Idempotent {
+		o.MaxInFlight = min(o.MaxInFlight, rememberedBatches)
+	}
+	if o.Guarantee == AtLeastOnce {
+		o.MaxInFlight = 1
+	}
+	return o
+}
+
+func (o *PublisherOptions) validate() error {
+	switch {
+	case o.Guarantee > AtMostOnce || o.Ack > AckNone:
+		return errors.New("felix: PublisherOptions: unknown guarantee or ack mode")
+	case o.Ack == AckNone && o.Guarantee != AtMostOnce:
+		return errors.New("felix: PublisherOptions: without answers only AtMostOnce is possible")
+	case o.MaxBufferedBytes < 1 || o.MaxBatchBytes < 1 || o.MaxBatchRecords < 1 || o.MaxInFlight < 1:
+		return errors.New("felix: PublisherOptions: a bound is negative")
+	case o.DeliveryTimeout < 0 || o.AnswerTimeout < 0:
+		return errors.New("felix: PublisherOptions: a duration is negative")
+	}
+	return nil
+}
+
+// Publisher writes to one stream. All methods may be called concurrently. Records of one goroutine's calls to one shard are stored in the
+// order of the calls.
+type Publisher struct {
+	c      *Client
+	stream Stream
+	names  [3][]byte // tenant, namespace, stream
+	opts   PublisherOptions
+	budget budget
+
+	life context.Context //nolint:containedctx // of the lanes, ended by Close
+	end  context.CancelCauseFunc
+	wg   sync.WaitGroup
+
+	closing  atomic.Bool   // no more records are taken on
+	draining chan struct{} // closed when all are answered and no more come; nil unless there are no answers
+
+	route atomic.Pointer[route]
+
+	mu     sync.Mutex
+	closed bool             // guarded by mu: no new lanes
+	lanes  map[uint32]*lane // guarded by mu; by shard
+	fast   atomic.Pointer[[]*lane]
+}
+
+// NewPublisher makes a publisher of a stream. It connects when the first record is published.
+//
+// Errors: options that contradict each other; ErrClosed.
+func (c *Client) NewPublisher(s Stream, o PublisherOptions) (*Publisher, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if s.Name == "" || len(s.Name) > maxName || len(s.Namespace) > maxName {
+		return nil, errors.New("felix: a stream needs a name of at most 65,535 bytes")
+	}
+	p := &Publisher{c: c, stream: s.normal(), opts: o, lanes: map[uint32]*lane{}}
+	p.names = [3][]byte{[]byte(c.cfg.Tenant), []byte(p.stream.Namespace), []byte(s.Name)}
+	if o.Ack == AckNone {
+		p.draining = make(chan struct{})
+	}
+	p.budget.limit = o.MaxBufferedBytes
+	p.life, p.end = context.WithCancelCause(c.life)
+	if err := c.join(p); err != nil {
+		p.end(err)
+		return nil, err
+	}
+	return p, nil
+}
+
+// Publish stores one record and waits for the answer.
+//
+// Errors: those of the server (*Error); ErrOutcomeUnknown, see Guarantee; ErrTooLarge; ErrClosed; ctx's, which matches ErrOutcomeUnknown
+// too when the record had been taken on: it may still be sent then.
+func (p *Publisher) Publish(ctx context.Context, r Record) (Ack, error) {
+	w := newWaiter()
+	if err := p.enqueue(ctx, r.Key, r.Value, promise{w: w}); err != nil {
+		w.recycle()
+		return Ack{}, err
+	}
+	return w.wait(ctx)
+}
+
+// PublishBatch stores values under one key (nil for none) as one batch, and waits for its one answer, whose Offset is the first record's.
+// It is one request, not a transaction: after a failover a shard may hold only its beginning. An empty batch is a success that stores
+// nothing. Errors are those of Publish.
+func (p *Publisher) PublishBatch(ctx context.Context, key []byte, values ...[]byte) (Ack, error) {
+	w := newWaiter()
+	if err := p.enqueueBatch(ctx, key, values, promise{w: w}); err != nil {
+		w.recycle()
+		return Ack{}, err
+	}
+	return w.wait(ctx)
+}
+
+// PublishAsync takes a record on and returns. It waits only while MaxBufferedBytes are not answered, as long as ctx lasts. done, which may
+// be nil, is called once with the outcome, for the records of one shard in the order in which they were taken on, by a goroutine of the
+// publisher: it must not wait, and must not call Close. It is not called when PublishAsync returns an error.
+//
+// Errors: ErrTooLarge, ErrClosed, ctx's, and those of looking the stream up, such as ErrNotFound.
+func (p *Publisher) PublishAsync(ctx context.Context, r Record, done func(Ack, error)) error {
+	return p.enqueue(ctx, r.Key, r.Value, promise{done: done})
+}
+
+// Wait waits until all records that were taken on before are answered, or ctx ends. What became of them is told to each call.
+func (p *Publisher) Wait(ctx context.Context) error { return p.budget.wait(ctx) }
+
+// Close takes no more records on, waits until the others are answered or ctx ends, and ends the publisher's goroutines. What is not
+// answered then fails with ErrClosed, and with ErrOutcomeUnknown if it had been sent. Closing twice is fine.
+func (p *Publisher) Close(ctx context.Context) error {
+	first := !p.closing.Swap(true)
+	err := p.budget.wait(ctx)
+	if err == nil && first && p.draining != nil {
+		close(p.draining)
+		p.mu.Lock()
+		p.closed = true
+		p.mu.Unlock()
+		p.wg.Wait()
+	}
+	p.abort()
+	return err
+}
+
+// abort ends the lanes at once and waits for them.
+func (p *Publisher) abort() {
+	p.closing.Store(true)
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.end(ErrClosed)
+	p.wg.Wait()
+	p.c.leave(p)
+}
+
+// frameRoom is how many bytes of payloads, lengths included, fit one frame under a key.
+func (p *Publisher) frameRoom(key []byte) int {
+	return wire.DefaultMaxFrameBytes - frameOverhead - len(key) - len(p.c.cfg.Tenant) - len(p.stream.Namespace) - len(p.stream.Name)
+}
+
+// payloadPrefix is the length before each payload.
+const payloadPrefix = 4
+
+// enqueue takes one record on.
+func (p *Publisher) enqueue(ctx context.Context, key, value []byte, done promise) error {
+	size := len(value) + payloadPrefix
+	if len(key) > maxName || size > p.frameRoom(key) {
+		return fmt.Errorf("%w: %d bytes under a key of %d", ErrTooLarge, len(value), len(key))
+	}
+	l, err := p.laneOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
+		return err
+	}
+	if !l.add(key, value, size, done) {
+		p.budget.release(size, 1)
+		return ErrClosed
+	}
+	return nil
+}
+
+func (p *Publisher) enqueueBatch(ctx context.Context, key []byte, values [][]byte, done promise) error {
+	size := 0
+	for _, v := range values {
+		size += payloadPrefix + len(v)
+	}
+	if len(key) > maxName || size > p.frameRoom(key) || len(values) > wire.MaxPayloads {
+		return fmt.Errorf("%w: a batch of %d bytes under a key of %d", ErrTooLarge, size, len(key))
+	}
+	l, err := p.laneOf(ctx, key)
+	if err != nil {
+		return err
+	}
+	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
+		return err
+	}
+	if !l.addBatch(key, values, size, done) {
+		p.budget.release(size, 1)
+		return ErrClosed
+	}
+	return nil
+}
+
+// laneOf is the lane of a key's shard.
+func (p *Publisher) laneOf(ctx context.Context, key []byte) (*lane, error) {
+	if p.closing.Load() {
+		return nil, ErrClosed
+	}
+	r := p.route.Load()
+	if r == nil {
+		var err error
+		if r, err = p.lookup(ctx); err != nil {
+			return nil, err
+		}
+	}
+	shard := r.shardOf(key)
+	if fast := p.fast.Load(); fast != nil && int(shard) < len(*fast) && (*fast)[shard] != nil {
+		return (*fast)[shard], nil
+	}
+	return p.lane(shard)
+}
+
+func (p *Publisher) lookup(ctx context.Context) (*route, error) {
+	ctx, cancel := p.c.bounded(ctx)
+	defer cancel()
+	r, err := p.c.route(ctx, p.stream)
+	if err != nil {
+		return nil, err
+	}
+	p.route.Store(r)
+	return r, nil
+}
+
+// maxFast bounds the table of lanes that is looked into without a lock.
+const maxFast = 4096
+
+// lane gives the lane of a shard, and starts it if it is new.
+func (p *Publisher) lane(shard uint32) (*lane, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	l := p.lanes[shard]
+	if l == nil {
+		l = newLane(p, shard)
+		p.lanes[shard] = l
+		p.wg.Go(l.run)
+		if shard < maxFast {
+			table := make([]*lane, shard+1)
+			if old := p.fast.Load(); old != nil {
+				table = make([]*lane, max(int(shard)+1, len(*old)))
+				copy(table, *old)
+			}
+			table[shard] = l
+			p.fast.Store(&table)
+		}
+	}
+	return l, nil
+}
+
+// promise is where a record's outcome goes: to a waiter, to a function, or nowhere.
+type promise struct {
+	w    *waiter
+	done func(Ack, error)
+}
+
+func (p *promise) keep(a Ack, err error) {
+	switch {
+	case p.w != nil:
+		p.w.ch <- outcome{a, err}
+	case p.done != nil:
+		p.done(a, err)
+	}
+}
+
+type outcome struct {
+	ack Ack
+	err error
+}
+
+// waiter is a call that waits for an outcome. Pooled.
+type waiter struct{ ch chan outcome }
+
+var waiters = sync.Pool{New: func() any { return &waiter{ch: make(chan outcome, 1)} }}
+
+func newWaiter() *waiter {
+	w, _ := waiters.Get().(*waiter)
+	return w
+}
+
+func (w *waiter) recycle() { waiters.Put(w) }
+
+func (w *waiter) wait(ctx context.Context) (Ack, error) {
+	select {
+	case o := <-w.ch:
+		w.recycle()
+		return o.ack, o.err
+	case <-ctx.Done():
+		// The waiter is not used again: its outcome may still come.
+		return Ack{}, &outcomeUnknown{context.Cause(ctx)}
+	}
+}

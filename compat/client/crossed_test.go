@@ -1,0 +1,51 @@
+package client
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestCrossed writes by one side, reads by the other, and asks both what there is.
+func TestCrossed(t *testing.T) {
+	all := sides(t, shared)
+	for from, w := range all {
+		for to, r := range all {
+			t.Run(from+"_to_"+to, func(t *testing.T) {
+				name := shared.create(t, streamConfig{shards: 2})
+				live := r.subscribe(t, name, 0, fromNext)
+				const n = 50
+				for i := range n {
+					if got := w.publish(t, name, nil, fmt.Sprint(i)); got != (placed{0, int64(i)}) {
+						t.Fatalf("record %d at %+v", i, got)
+					}
+				}
+				first := take(live, n)
+				inOrder(t, first, 0)
+				inOrder(t, take(r.subscribe(t, name, 0, 17), n-17), 17)
+				for who, s := range all {
+					if start, end := s.bounds(t, name, 0); start != 0 || end != n {
+						t.Errorf("%s sees bounds %d, %d", who, start, end)
+					}
+					// Several records may be of one millisecond: the first of them is meant.
+					at := first[n/2].at
+					want := int64(n / 2)
+					for want > 0 && !first[want-1].at.Before(at.Truncate(time.Millisecond)) {
+						want--
+					}
+					if got := s.offsetAt(t, name, 0, at.Truncate(time.Millisecond)); got != want {
+						t.Errorf("%s finds offset %d at the time of record %d, want %d", who, got, n/2, want)
+					}
+				}
+				// A key goes where both expect it, and what lies there has one offset.
+				for i := range 10 {
+					key := fmt.Appendf(nil, "key %d", i)
+					a := w.publish(t, name, key, "a")
+					if b := r.publish(t, name, key, "b"); b.shard != a.shard || b.offset != a.offset+1 {
+						t.Errorf("key %q: %+v and %+v", key, a, b)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/errcode"
+)
+
+// TestIncarnations makes tenants of one name again and again: none of them is taken for another, also next to tenants that come and go.
+func TestIncarnations(t *testing.T) {
+	s := testState(t)
+	seen := map[uint64]bool{}
+	for i := range 4 {
+		for _, cmd := range []cluster.Command{cluster.CreateTenant{Name: "t"}, cluster.CreateTenant{Name: fmt.Sprint("other", i)}} {
+			if res := s.next(cmd); res.Err != nil {
+				t.Fatal(res.Err)
+			}
+		}
+		now := s.image.Tenant("t").Incarnation
+		if seen[now] || !s.image.HasTenant("t", now) {
+			t.Errorf("incarnation %d is used twice", now)
+		}
+		seen[now] = true
+		s.next(cluster.CreateTenant{Name: "t"}) // it exists: the same one stays
+		if !s.image.HasTenant("t", now) {
+			t.Error("a tenant that exists became another one")
+		}
+		if res := s.next(cluster.PutSigningKey{Tenant: "t", Key: cluster.KeyFromSeed(seed(i))}); res.Err != nil || !s.image.HasTenant("t", now) {
+			t.Errorf("%v, or a new key made it another one", res.Err)
+		}
+		if res := s.next(cluster.DeleteTenant{Name: "t"}); res.Err != nil || s.image.HasTenant("t", now) {
+			t.Errorf("%v, or it is there still", res.Err)
+		}
+	}
+	if !seen[0] {
+		t.Error("a cluster that never deleted a tenant has incarnations: what it stored before there were any would be lost")
+	}
+}
+
+// TestLimitsOfTheWhole fills the metadata up to each limit: one more is refused with a sentence, and room that is made can be used again.
+func TestLimitsOfTheWhole(t *testing.T) {
+	const level = errcode.PolicyViolation
+	cases := []struct {
+		name string
+		fill func(b *cluster.Builder)
+		more cluster.Command
+		room cluster.Command // makes it possible
+	}{
+		{
+			"tenants", func(b *cluster.Builder) {
+				for i := len(b.Current().Tenants()); i < cluster.MaxTenants; i++ {
+					b.PutTenant(cluster.Tenant{Name: fmt.Sprintf("t%06d", i)})
+				}
+			},
+			cluster.CreateTenant{Name: "more"}, cluster.DeleteTenant{Name: "t000100"},
+		},
+		{
+			"namespaces", func(b *cluster.Builder) {
+				for i := b.Current().NamespaceCount(); i < cluster.MaxNamespaces; i++ {
+					b.PutNamespace(cluster.Namespace{Tenant: "default", Name: fmt.Sprintf("n%06d", i)})
+				}
+			},
+			cluster.CreateNamespace{Tenant: "default", Name: "more"}, cluster.DeleteNamespace{Tenant: "default", Name: "n000100"},
+		},
+		{
+			"streams", func(b *cluster.Builder) {
+				for i := b.Current().TopicCount(); i < cluster.MaxTopics; i++ {
+					if err := b.PutTopic(&cluster.Topic{ID: topicID(i + 100), Tenant: "default", Namespace: "default", Name: fmt.Sprintf("s%06d", i)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+			cluster.CreateStreams{Streams: []cluster.NewStream{stream(1, "more")}},
+			cluster.DeleteTopics{Topics: []cluster.TopicRef{{Tenant: "default", Namespace: "default", Name: "s000100"}}},
+		},
+		{
+			"configurations", func(b *cluster.Builder) {
+				b.PutNamespace(cluster.Namespace{Tenant: "default", Name: "big"})
+				bigTopic(b, strings.Repeat("x", cluster.MaxOverrideBytes/1024-4))
+			},
+			cluster.CreateStreams{Streams: []cluster.NewStream{stream(1, "more", func(n *cluster.NewStream) { n.Retention.Ms = 1000 })}},
+			cluster.DeleteNamespace{Tenant: "default", Name: "big"},
+		},
+	}
+	for _, c := range cases {
+		if raceEnabled && c.name == "streams" {
+			continue // a quarter of a million of them take too long with the race detector
+		}
+		t.Run(c.name, func(t *testing.T) {
+			s := testState(t)
+			b := cluster.NewBuilder(s.image)
+			c.fill(b)
+			s.image = b.Build(s.image.Version() + 1)
+			res := s.next(c.more)
+			if err := outcomeOf(res); errcode.Of(err) != level || !strings.Contains(err.Error(), "as many as") {
+				t.Errorf("one more: %v", err)
+			}
+			if err := outcomeOf(s.next(c.room)); err != nil {
+				t.Fatal(err)
+			}
+			if err := outcomeOf(s.next(c.more)); err != nil {
+				t.Errorf("one more, after one went: %v", err)
+			}
+		})
+	}
+}
+
+// bigTopic adds a topic with 1024 configurations of one text and names of 4 bytes. They are put in behind PutTopic, which would not take
+// them.
+func bigTopic(b *cluster.Builder, text string) {
+	t := &cluster.Topic{ID: topicID(99), Tenant: "default", Namespace: "big", Name: "big", Config: b.Current().Defaults(), Overrides: map[string]string{}}
+	for i := range 1024 {
+		t.Overrides[fmt.Sprintf("%04d", i)] = text
+	}
+	b.ReplaceTopic(nil, t)
+}
+
+func outcomeOf(res cluster.Result) error {
+	if res.Err != nil || len(res.Items) == 0 {
+		return res.Err
+	}
+	return res.Items[0].Err
+}
+
+// TestLimitsBoundSnapshots adds up the largest snapshot that the limits allow: it must be one that can be read back.
+func TestLimitsBoundSnapshots(t *testing.T) {
+	const (
+		number    = 10 // the longest
+		tenant    = 2*cluster.MaxDisplayNameLength + cluster.MaxSigningKeys*(maxKeyIDLength+64) + number
+		namespace = cluster.MaxNameLength + cluster.MaxDisplayNameLength + 2*number
+		topic     = 16 + 3*cluster.MaxTopicLength + cluster.MaxNameLength + 16*number
+		partition = 3 * number
+		quota     = cluster.MaxNameLength + 2*cluster.MaxQuotaNameLength + 8*number
+		cache     = 16 + 3*cluster.MaxNameLength + cluster.MaxCacheTitle + 8*number
+		// A rule has four texts of at least a byte, each with its length before it.
+		rules      = 3 * cluster.MaxRuleBytes
+		everything = cluster.MaxTenants*tenant + cluster.MaxNamespaces*namespace + cluster.MaxTopics*topic + cluster.MaxPartitions*partition +
+			cluster.MaxQuotas*quota + 2*cluster.MaxOverrideBytes + 16*cluster.MaxRemembered +
+			cluster.MaxCaches*cache + rules
+	)
+	if everything > maxSnapshotBytes {
+		t.Errorf("the limits allow a snapshot of %d bytes, and %d can be read", everything, maxSnapshotBytes)
+	}
+	t.Logf("at most %d MiB", everything>>20)
+}
