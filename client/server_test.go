@@ -529,7 +529,7 @@ func TestCancelledPublish(t *testing.T) {
 	f := newFake(t, "n1")
 	f.publish = func(int, *wire.BinaryPublish) verdict { return verdict{silent: true} }
 	c := f.connect()
-	p, err := c.NewPublisher(fakeName, client.PublisherOptions{AnswerTimeout: 300 * time.Millisecond})
+	p, err := c.NewPublisher(fakeName, client.PublisherOptions{AnswerTimeout: 2 * time.Second})
 	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
