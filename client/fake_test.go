@@ -140,6 +140,14 @@ func (f *fake) cut() {
 	clear(f.conns)
 }
 
+// scripts orders what a test has written into its fakes before it connects with what they read: all of them pass it.
+var scripts sync.Mutex
+
+func passScripts() {
+	scripts.Lock()
+	defer scripts.Unlock()
+}
+
 func (f *fake) serve(q *quic.Conn) {
 	for {
 		s, err := q.AcceptStream(context.Background())
@@ -167,6 +175,7 @@ func (st *fakeStream) write(b []byte) {
 }
 
 func (st *fakeStream) serve() {
+	passScripts()
 	defer func() { _ = st.q.Close() }()
 	for first := true; ; first = false {
 		h, payload, err := wire.ReadFrame(st.q, nil, wire.DefaultMaxFrameBytes)
@@ -351,6 +360,7 @@ func (f *fake) set(change func()) {
 }
 
 func (f *fake) config() client.Config {
+	passScripts()
 	return client.Config{
 		Addrs: []string{f.addr}, RootCAs: f.roots, Token: client.StaticToken("t"), BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond,
 	}

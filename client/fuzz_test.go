@@ -101,7 +101,7 @@ func FuzzEventStream(f *testing.F) {
 			s := &Subscription{c: &Client{cfg: Config{}.withDefaults(), routes: map[Stream]*route{}}, opts: SubscribeOptions{ReuseBuffers: reuse}, out: make(chan *delivery, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
 			s.life = ctx
-			r := newReader(s, 0, Latest())
+			r := newReader(s, 0)
 			answer := &wire.Subscribed{}
 			if durable {
 				answer.StartOffset, answer.LiveOffset = wire.Some[uint64](0), wire.Some[uint64](0)

@@ -525,3 +525,52 @@ func TestCancelledPublish(t *testing.T) {
 		t.Errorf("stored %v", got)
 	}
 }
+
+// TestSharedPublisher has many goroutines use one publisher: the records of each stay in the order of its calls.
+func TestSharedPublisher(t *testing.T) {
+	s := startServer(t)
+	c := s.connect(func(cfg *client.Config) { cfg.Connections = 2 })
+	ctx := limited(t)
+	stream := s.create("shared", 4, true)
+	p, err := c.NewPublisher(stream, client.PublisherOptions{MaxBufferedBytes: 500})
+	must(t, err)
+	const goroutines, n = 8, 100
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range n {
+				r := client.Record{Key: fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, "%d %d", g, i)}
+				var err error
+				if i%10 == 0 {
+					_, err = p.Publish(ctx, r)
+				} else {
+					err = p.PublishAsync(ctx, r, nil)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, p.Close(ctx))
+	total := 0
+	for shard := range uint32(4) {
+		last := map[int]int{}
+		for r, err := range c.Records(ctx, stream, shard, client.ReadOptions{}) {
+			must(t, err)
+			var g, i int
+			_, err = fmt.Sscan(string(r.Value), &g, &i)
+			must(t, err)
+			if before, some := last[g]; some && i <= before {
+				t.Fatalf("shard %d: record %d of goroutine %d after %d", shard, i, g, before)
+			}
+			last[g] = i
+			total++
+		}
+	}
+	if total != goroutines*n {
+		t.Errorf("%d records are stored", total)
+	}
+}

@@ -46,9 +46,9 @@
 // kafka-go have a group of their own, since they and most others cannot lead each other. Resident memory, heap, goroutines and descriptors
 // are sampled every two seconds. Of each life the first 100 s (of a short one the first third) are warm-up; of the rest, the median of the
 // last third is compared with that of the first third, and that of each later life's last third with the first life's: at most 1.15 times
-// it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1 times and 25. Both thirds must have had at least half of the load,
-// and each client's members records in each life. The load's records must be there once and in order, and a client may fail only when the
-// server was down, or back for less than 20 s.
+// it and 16 MiB (heap: and 12 MiB), for goroutines and descriptors 1.1 times and 25. Both thirds must have had at least half of the load;
+// in each life each client's members must have had records, and each client without a load have made round trips. The load's records must
+// be there once and in order, and a client may fail only when the server was down, or back for less than 20 s.
 //
 // native: N minutes (6 at least say something) of native clients, written here over quic-go, in three lives of the server or more, of about
 // three minutes each; between two lives it is stopped twice and killed twice with all clients at work. Seven publishers write numbered

@@ -52,11 +52,12 @@ type soak struct {
 	down    bool
 	readyAt time.Time
 	had     map[string]int // sessions of members that got records, in the present life
+	made    map[string]int // round trips in it
 }
 
 // runSoak lets a mixed load run for o.rounds minutes. It keeps no state: an interrupted one has shown nothing.
 func runSoak(ctx context.Context, o options) (verdict, error) {
-	s := &soak{o: o, dir: filepath.Join(o.out, fmt.Sprintf("soak-%d", o.seed)), check: newChecker(), had: map[string]int{}}
+	s := &soak{o: o, dir: filepath.Join(o.out, fmt.Sprintf("soak-%d", o.seed)), check: newChecker(), had: map[string]int{}, made: map[string]int{}}
 	began := time.Now()
 	err := s.open(ctx)
 	if err == nil {
@@ -91,9 +92,11 @@ func (s *soak) open(ctx context.Context) error {
 	for _, c := range soakClients {
 		if c.loads {
 			openers = append(openers, c.open)
+		} else {
+			s.result.travellers = append(s.result.travellers, c.name)
 		}
 		if c.member {
-			s.result.clients = append(s.result.clients, c.name)
+			s.result.members = append(s.result.members, c.name)
 		}
 	}
 	s.result.rate = float64(len(openers) * soakRate)
@@ -220,6 +223,7 @@ func (s *soak) live(ctx context.Context, life int, length time.Duration) error {
 	}
 	s.mu.Lock()
 	l.members, s.had = s.had, map[string]int{}
+	l.trips, s.made = s.made, map[string]int{}
 	s.mu.Unlock()
 	s.result.lives = append(s.result.lives, l)
 	return nil
@@ -267,6 +271,14 @@ func (s *soak) hadRecords(client string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.had[client]++
+}
+
+// madeTrip notes a round trip of a client.
+func (s *soak) madeTrip(client string) {
+	s.counts.trips.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made[client]++
 }
 
 // read reads the log on, and counts.

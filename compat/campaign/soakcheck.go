@@ -48,6 +48,7 @@ func (q soakQuantity) allowed(before float64) float64 { return q.factor*before +
 type soakLife struct {
 	samples []soakSample
 	members map[string]int // sessions of group members that got records, by client
+	trips   map[string]int // round trips, by client
 }
 
 // thirds are the samples of the first and of the last third of the time.
@@ -89,9 +90,10 @@ func ratedAt(samples []soakSample) float64 {
 
 // soakResult is what all lives showed.
 type soakResult struct {
-	lives   []soakLife
-	rate    float64  // acknowledgements a second that the load should get
-	clients []string // that have members in groups
+	lives      []soakLife
+	rate       float64  // acknowledgements a second that the load should get
+	members    []string // clients that have members in groups
+	travellers []string // clients that make round trips
 }
 
 // problems judges: within each life, and from the first life to each later one at the same load, nothing may grow.
@@ -108,9 +110,14 @@ func (r soakResult) problems() []string {
 			out = append(out, fmt.Sprintf("%s: %d and %d samples in its thirds: nothing was shown", where, len(first), len(last)))
 			continue
 		}
-		for _, name := range r.clients {
+		for _, name := range r.members {
 			if l.members[name] == 0 {
 				out = append(out, fmt.Sprintf("%s: no member of %s got a record", where, name))
+			}
+		}
+		for _, name := range r.travellers {
+			if l.trips[name] == 0 {
+				out = append(out, fmt.Sprintf("%s: %s made no round trip", where, name))
 			}
 		}
 		for j, third := range [][]soakSample{first, last} {

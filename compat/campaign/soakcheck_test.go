@@ -8,7 +8,7 @@ import (
 
 // soakLifeOf is a life of 90 samples, a second apart, at 100 acknowledgements a second; change gets each sample and its number.
 func soakLifeOf(change func(i int, s *soakSample)) soakLife {
-	l := soakLife{members: map[string]int{"a": 3}}
+	l := soakLife{members: map[string]int{"a": 3}, trips: map[string]int{"c": 2}}
 	for i := range 90 {
 		s := soakSample{
 			footprint: footprint{resident: 100 << 20, heap: 40 << 20, goroutines: 200, descriptors: 150},
@@ -24,7 +24,7 @@ func soakLifeOf(change func(i int, s *soakSample)) soakLife {
 
 func TestSoakVerdict(t *testing.T) {
 	result := func(changes ...func(i int, s *soakSample)) soakResult {
-		r := soakResult{rate: 100, clients: []string{"a"}}
+		r := soakResult{rate: 100, members: []string{"a"}, travellers: []string{"c"}}
 		for life := range soakLives {
 			var change func(int, *soakSample)
 			if life < len(changes) {
@@ -63,9 +63,14 @@ func TestSoakVerdict(t *testing.T) {
 		{"nothing was sampled", soakResult{rate: 100, lives: make([]soakLife, soakLives)}, "0 and 0 samples"},
 		{"a client had nothing", func() soakResult {
 			r := result()
-			r.clients = append(r.clients, "b")
+			r.members = append(r.members, "b")
 			return r
 		}(), "life 1: no member of b got a record"},
+		{"a client made no trip", func() soakResult {
+			r := result()
+			r.lives[1].trips = nil
+			return r
+		}(), "life 2: c made no round trip"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""

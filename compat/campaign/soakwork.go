@@ -87,7 +87,7 @@ func (s *soak) trips(ctx, stop context.Context, c soakClient, partition int32) e
 		err := s.trip(ctx, client, c, partition, n)
 		switch {
 		case err == nil:
-			s.counts.trips.Add(1)
+			s.madeTrip(c.name)
 		case ctx.Err() != nil:
 			return errors.Join(client.Close(), context.Cause(ctx))
 		case s.inOutage(began):

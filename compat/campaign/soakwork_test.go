@@ -98,7 +98,7 @@ func (l *soakLibrary) client(f driver.Features) soakClient {
 
 // testSoak is a soak without a server: one that has been up for long, or is down.
 func testSoak(down bool) *soak {
-	return &soak{check: newChecker(), had: map[string]int{}, addr: "nowhere", down: down, readyAt: time.Now().Add(-time.Hour)}
+	return &soak{check: newChecker(), had: map[string]int{}, made: map[string]int{}, addr: "nowhere", down: down, readyAt: time.Now().Add(-time.Hour)}
 }
 
 func TestSoakClients(t *testing.T) {
@@ -227,6 +227,9 @@ func TestTripsInOutage(t *testing.T) {
 			if trips, outages, broken := s.counts.trips.Load(), s.counts.tripsInOutage.Load(), int64(len(s.check.problems())); trips != tt.trips ||
 				outages != tt.outages || broken != tt.broken {
 				t.Errorf("%d trips, %d in an outage, %d violations, want %d, %d and %d", trips, outages, broken, tt.trips, tt.outages, tt.broken)
+			}
+			if got := int64(s.made["library"]); got != tt.trips {
+				t.Errorf("%d trips in this life, want %d", got, tt.trips)
 			}
 		})
 	}
