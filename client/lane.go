@@ -419,10 +419,11 @@ func (l *lane) frameLocked(dst []byte, b *batch) []byte {
 	if b.keyed {
 		p.Key = b.key
 	}
-	switch {
-	case l.p.opts.Ack == AckNone:
+	switch l.p.opts.Ack {
+	case AckBatch: // as it stands
+	case AckNone:
 		p.Ack = wire.AckNone
-	case l.p.opts.Ack == AckMessage:
+	case AckMessage:
 		p.Ack = wire.AckPerMessage
 	}
 	if l.p.opts.Guarantee == Idempotent {

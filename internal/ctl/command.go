@@ -168,13 +168,6 @@ func environment(list []string) environ {
 	return env
 }
 
-func (e environ) or(name, def string) string {
-	if v := e[name]; v != "" {
-		return v
-	}
-	return def
-}
-
 // noArgs refuses arguments with the status of a mistake on the command line.
 func noArgs(cmd *cobra.Command, args []string) error {
 	return asUsage(cobra.NoArgs(cmd, args))
