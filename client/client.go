@@ -50,7 +50,6 @@ type Client struct {
 
 	life context.Context //nolint:containedctx // of all goroutines, ended by Close
 	end  context.CancelCauseFunc
-	wg   sync.WaitGroup // publishers' lanes and subscriptions' readers
 
 	mu      sync.Mutex
 	closed  bool                // guarded by mu
@@ -128,7 +127,6 @@ func (c *Client) Close() error {
 	for _, u := range users {
 		u.abort()
 	}
-	c.wg.Wait()
 	c.mu.Lock()
 	slots := c.slots
 	c.slots = map[slotKey]*slot{}
@@ -252,6 +250,16 @@ func (c *Client) enter(ctx context.Context, addr string, r role, index int) (*co
 	return nil, last
 }
 
+// avoid has the cluster entered by another server after err, if that says that the present one is stopping.
+func (c *Client) avoid(err error) {
+	if !errors.Is(err, ErrDraining) {
+		return
+	}
+	c.mu.Lock()
+	c.entry = (c.entry + 1) % len(c.servers)
+	c.mu.Unlock()
+}
+
 // discover learns the servers of the cluster. A server that does not tell them is no error.
 func (c *Client) discover(ctx context.Context) error {
 	ctx, cancel := c.bounded(ctx)
@@ -338,6 +346,7 @@ func (c *Client) retry(ctx context.Context, again bool, f func() error) error {
 			return err
 		}
 		last = err
+		c.avoid(err)
 		if errors.Is(err, ErrNotFound) {
 			if unknown.IsZero() {
 				unknown = time.Now()

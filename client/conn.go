@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/felixlog/felix/felixproto/wire"
+	"github.com/felixlog/felix/internal/udp"
 )
 
 // What streams offer beside what they need: every frame and message that this package understands.
@@ -37,6 +39,9 @@ type conn struct {
 	q    *quic.Conn
 	wg   sync.WaitGroup // event streams that say hello, and their acceptor
 
+	transport *quic.Transport
+	socket    net.PacketConn
+
 	subscriptions atomic.Int32 // event streams that are open or being opened
 
 	mu      sync.Mutex
@@ -48,16 +53,62 @@ type conn struct {
 func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, errDialTimeout)
 	defer cancel()
-	q, err := quic.DialAddr(ctx, addr, c.tls, c.quic)
-	if err != nil {
+	cn := &conn{c: c, addr: addr, waiting: map[uint64]chan *quic.ReceiveStream{}}
+	if err := cn.open(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return nil, &ConnectionError{Addr: addr, Err: err}
 	}
-	cn := &conn{c: c, addr: addr, q: q, waiting: map[uint64]chan *quic.ReceiveStream{}}
 	cn.wg.Go(cn.acceptEvents)
 	return cn, nil
+}
+
+// open opens a socket of the connection's own, so that connections are received in parallel, and connects.
+func (cn *conn) open(ctx context.Context) error {
+	remote, err := resolve(ctx, cn.addr)
+	if err != nil {
+		return err
+	}
+	var listen net.ListenConfig
+	packets, err := listen.ListenPacket(ctx, "udp", ":0")
+	if err != nil {
+		return err
+	}
+	cn.socket = packets
+	if socket, ok := packets.(*net.UDPConn); ok {
+		if packets, err = udp.New(socket); err != nil {
+			return errors.Join(err, socket.Close())
+		}
+	}
+	cn.transport = &quic.Transport{Conn: packets}
+	if cn.q, err = cn.transport.Dial(ctx, remote, cn.c.tls, cn.c.quic); err != nil {
+		cn.release()
+	}
+	return err
+}
+
+// resolve looks an address up as long as ctx lasts.
+func resolve(ctx context.Context, addr string) (*net.UDPAddr, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	number, err := net.DefaultResolver.LookupPort(ctx, "udp", port)
+	if err != nil {
+		return nil, err
+	}
+	ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return &net.UDPAddr{IP: ips[0].IP, Zone: ips[0].Zone, Port: number}, nil
+}
+
+// release gives the socket back.
+func (cn *conn) release() {
+	_ = cn.transport.Close()
+	_ = cn.socket.Close()
 }
 
 var errDialTimeout = errors.New("no answer")
@@ -70,8 +121,9 @@ func (cn *conn) close() {
 
 func (cn *conn) alive() bool { return cn.q.Context().Err() == nil }
 
-// acceptEvents takes the server's event streams until the connection ends.
+// acceptEvents takes the server's event streams until the connection ends, and cleans up behind it.
 func (cn *conn) acceptEvents() {
+	defer cn.release()
 	ctx := cn.q.Context()
 	for {
 		q, err := cn.q.AcceptUniStream(ctx)
@@ -154,13 +206,13 @@ type offer struct {
 	only  bool
 }
 
-// open opens a stream and authenticates it. A token that is refused is tried again once if the source has got another.
-func (cn *conn) open(ctx context.Context, o offer) (*exchange, error) {
+// stream opens a stream and authenticates it. A token that is refused is tried again once if the source has got another.
+func (cn *conn) stream(ctx context.Context, o offer) (*exchange, error) {
 	token, err := cn.c.cfg.Token.Token(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &ConnectionError{Addr: cn.addr, Err: err} // it may come back, as a file that is being replaced does
 	}
-	x, err := cn.openAs(ctx, token, o)
+	x, err := cn.streamAs(ctx, token, o)
 	if !errors.Is(err, ErrUnauthenticated) {
 		return x, err
 	}
@@ -168,10 +220,10 @@ func (cn *conn) open(ctx context.Context, o offer) (*exchange, error) {
 	if again != nil || fresh == token {
 		return nil, err
 	}
-	return cn.openAs(ctx, fresh, o)
+	return cn.streamAs(ctx, fresh, o)
 }
 
-func (cn *conn) openAs(ctx context.Context, token string, o offer) (*exchange, error) {
+func (cn *conn) streamAs(ctx context.Context, token string, o offer) (*exchange, error) {
 	q, err := cn.q.OpenStreamSync(ctx)
 	if err != nil {
 		return nil, cn.lost(ctx, err)
@@ -305,7 +357,7 @@ func refusal(m wire.Message) error {
 
 // call sends one request on a stream of its own and reads its answer.
 func (cn *conn) call(ctx context.Context, m wire.Message) (wire.Message, error) {
-	x, err := cn.open(ctx, offer{flags: plainFlags, features: plainFeatures, first: m, only: true})
+	x, err := cn.stream(ctx, offer{flags: plainFlags, features: plainFeatures, first: m, only: true})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@
 //	defer c.Close()
 //
 //	orders := client.Stream{Name: "orders"}
-//	p := c.NewPublisher(orders, client.PublisherOptions{})
+//	p, err := c.NewPublisher(orders, client.PublisherOptions{})
+//	...
 //	defer p.Close(ctx)
 //	ack, err := p.Publish(ctx, client.Record{Key: []byte("customer-7"), Value: []byte("paid")})
 //
@@ -56,4 +57,25 @@
 //
 // Client and Publisher may be used by any number of goroutines. A Subscription may be read by one goroutine at a time; Close may be
 // called from another.
+//
+// # Inside
+//
+// conn.go has connections and the streams that authenticate on them; client.go the places for connections; route.go where a shard is led, and
+// redirects. A Publisher has a lane for each shard (lane.go), whose settle.go decides what becomes of batches; lane.go opens with the rules.
+// A Subscription has a reader for each shard (reader.go), which subscribes again where it was. A Client owns its connections; a publisher or
+// subscription owns its goroutines, and a stream belongs to one goroutine that writes and at most one that reads.
+//
+// Invariants: a lane sends a batch only behind all that were taken on before it; a number of an idempotent lane that may have been applied
+// never goes to another batch; a record is told one outcome, in order; a reader delivers each offset once, in order, or an error that says
+// why not; an error is never taken for the end of a stream, nor the end for an error.
+//
+// Locks: lane.mu, then Client.mu or budget.mu. No others are held together, and none while waiting.
+//
+// Non-obvious:
+//   - an empty key is a key, and goes to another shard than none: what is copied into a reused buffer must not turn from one into the other.
+//   - outcomes that are known early, behind a batch that is to be sent again, wait for it: callers rely on their order.
+//   - after a refusal one batch is sent alone. Those behind it would be refused as out of sequence, and in step with a server that refuses
+//     every so many requests nothing would ever go through.
+//   - a stream that is given up resets what was not sent. Without answers a publisher ends its stream instead, and waits for the server's end.
+//   - an event stream that is reset before its first frame was read is nobody's: a subscriber waits for its own only so long.
 package client

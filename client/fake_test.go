@@ -31,16 +31,15 @@ type fake struct {
 	tr    *quic.Transport
 	wg    sync.WaitGroup
 
-	mu       sync.Mutex
-	tokens   map[string]bool // that are taken; nil takes all
-	shards   uint32
-	owners   []wire.ShardOwner
-	conns    map[*quic.Conn]struct{}
-	log      [][]byte // of the one shard
-	expect   map[uint64]uint64
-	places   map[uint64]map[uint64]uint64 // offset by producer and sequence
-	lastID   uint64                       // of producers
-	requests map[string]int               // by type
+	mu     sync.Mutex
+	tokens map[string]bool // that are taken; nil takes all
+	shards uint32
+	owners []wire.ShardOwner
+	conns  map[*quic.Conn]struct{}
+	log    [][]byte // of the one shard
+	expect map[uint64]uint64
+	places map[uint64]map[uint64]uint64 // offset by producer and sequence
+	lastID uint64                       // of producers
 
 	// publish decides on a publish before it is applied: a nil message has it applied and answered. The connection is closed if cut is set,
 	// after applying it or before.
@@ -64,7 +63,7 @@ func newFake(t testing.TB, node string) *fake {
 	t.Helper()
 	f := &fake{
 		t: t, node: node, shards: 1, conns: map[*quic.Conn]struct{}{}, expect: map[uint64]uint64{}, places: map[uint64]map[uint64]uint64{},
-		requests: map[string]int{}, gate: make(chan struct{}),
+		gate: make(chan struct{}),
 	}
 	cert, roots := fakeCertificate(t)
 	f.roots = roots
@@ -140,6 +139,14 @@ func (f *fake) cut() {
 	clear(f.conns)
 }
 
+// scripts orders what a test has written into its fakes before it connects with what they read: all of them pass it.
+var scripts sync.Mutex
+
+func passScripts() {
+	scripts.Lock()
+	defer scripts.Unlock()
+}
+
 func (f *fake) serve(q *quic.Conn) {
 	for {
 		s, err := q.AcceptStream(context.Background())
@@ -167,6 +174,7 @@ func (st *fakeStream) write(b []byte) {
 }
 
 func (st *fakeStream) serve() {
+	passScripts()
 	defer func() { _ = st.q.Close() }()
 	for first := true; ; first = false {
 		h, payload, err := wire.ReadFrame(st.q, nil, wire.DefaultMaxFrameBytes)
@@ -204,7 +212,6 @@ func (st *fakeStream) serve() {
 func (f *fake) auth(st *fakeStream, m *wire.Auth) bool {
 	f.mu.Lock()
 	ok := f.tokens == nil || f.tokens[m.Token]
-	f.requests["auth"]++
 	f.mu.Unlock()
 	if !ok {
 		st.send(&wire.Error{Failure: wire.Failure{Message: "no", Code: "unauthenticated", Retry: "fatal"}})
@@ -218,7 +225,6 @@ func (f *fake) auth(st *fakeStream, m *wire.Auth) bool {
 
 func (f *fake) message(st *fakeStream, m wire.Message) {
 	f.mu.Lock()
-	f.requests[wire.TypeOf(m)]++
 	shards, owners, request := f.shards, f.owners, f.request
 	f.mu.Unlock()
 	if request != nil && request(st, m) {
@@ -338,12 +344,6 @@ func (f *fake) forget() {
 	clear(f.places)
 }
 
-func (f *fake) count(kind string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.requests[kind]
-}
-
 func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -351,6 +351,7 @@ func (f *fake) set(change func()) {
 }
 
 func (f *fake) config() client.Config {
+	passScripts()
 	return client.Config{
 		Addrs: []string{f.addr}, RootCAs: f.roots, Token: client.StaticToken("t"), BackoffMin: time.Millisecond, BackoffMax: 20 * time.Millisecond,
 	}

@@ -261,7 +261,7 @@ func TestOwnerRouting(t *testing.T) {
 	}
 	third := newFake(t, "n3")
 	third.owners = []wire.ShardOwner{{Shard: 0, NodeID: "n9", Addr: "127.0.0.1:9"}}
-	c := third.connect(func(cfg *client.Config) { cfg.DialTimeout = 300 * time.Millisecond })
+	c := third.connect(func(cfg *client.Config) { cfg.DialTimeout = 5 * time.Second })
 	if out := publishAll(t, c, 10, client.PublisherOptions{}); len(out.errs) != 0 || len(third.stored()) != 10 {
 		t.Errorf("%v failed, %d stored", out.errs, len(third.stored()))
 	}
@@ -325,6 +325,7 @@ func TestBackPressure(t *testing.T) {
 	if err := p.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("wait: %v", err)
 	}
+	waitUntil(t, func() bool { return len(f.stored()) == 9 })
 	if err := p.Close(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("close: %v", err)
 	}
@@ -345,7 +346,7 @@ func TestBackPressure(t *testing.T) {
 func TestOverdueAnswer(t *testing.T) {
 	f := newFake(t, "n1")
 	f.publish = func(n int, _ *wire.BinaryPublish) verdict { return verdict{silent: n == 0} }
-	out := publishAll(t, f.connect(), 20, client.PublisherOptions{AnswerTimeout: 200 * time.Millisecond})
+	out := publishAll(t, f.connect(), 20, client.PublisherOptions{AnswerTimeout: 2 * time.Second})
 	if len(out.errs) != 0 || !slices.Equal(f.stored(), numbers(0, 20)) {
 		t.Errorf("%v failed, %v stored", out.errs, f.stored())
 	}
@@ -424,7 +425,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 	// The second of two addresses answers.
 	f.set(func() { f.request = nil })
-	cfg.Addrs, cfg.DialTimeout = append(cfg.Addrs, f.addr), 5*time.Second
+	cfg.Addrs, cfg.DialTimeout = append(cfg.Addrs, f.addr), 10*time.Second
 	c, err := client.Connect(limited(t), cfg)
 	must(t, err)
 	must(t, c.Close())

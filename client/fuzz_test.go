@@ -98,10 +98,12 @@ func FuzzEventStream(f *testing.F) {
 	f.Add(true, wire.AppendMessage(nil, &wire.EventBatchMessage{Payloads: wire.MakePayloads([]byte("p")), BaseOffset: wire.Some[uint64](0)}))
 	f.Fuzz(func(t *testing.T, durable bool, stream []byte) {
 		for _, reuse := range []bool{false, true} {
-			s := &Subscription{c: &Client{cfg: Config{}.withDefaults(), routes: map[Stream]*route{}}, opts: SubscribeOptions{ReuseBuffers: reuse}, out: make(chan *delivery, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
-			s.life = ctx
-			r := newReader(s, 0, Latest())
+			s := &Subscription{
+				c: &Client{cfg: Config{}.withDefaults(), routes: map[Stream]*route{}}, opts: SubscribeOptions{ReuseBuffers: reuse},
+				out: make(chan *delivery, 1), life: ctx,
+			}
+			r := newReader(s, 0)
 			answer := &wire.Subscribed{}
 			if durable {
 				answer.StartOffset, answer.LiveOffset = wire.Some[uint64](0), wire.Some[uint64](0)

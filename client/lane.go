@@ -32,6 +32,8 @@ type lane struct {
 	sent     int       // guarded by mu: of queue, those on the present stream
 	rewind   bool      // guarded by mu: send nothing until the sent ones are answered, then begin anew
 	renew    bool      // guarded by mu: at the next beginning, under another producer id
+	probe    bool      // guarded by mu: the last answer was a refusal: send one batch alone
+	reopen   bool      // guarded by mu: send nothing on the present stream any more
 	producer uint64    // guarded by mu: 0 for none
 	sequence uint64    // guarded by mu: of the next batch that has none
 	hold     time.Time // guarded by mu: send nothing before
@@ -229,6 +231,9 @@ func (l *lane) drained() bool {
 	}
 }
 
+// lanesPerConnection is how many shards of one stream are published to over one connection.
+const lanesPerConnection = 256
+
 // openTimeout bounds one attempt to open a stream to the shard's leader.
 const openTimeout = 15 * time.Second
 
@@ -251,7 +256,9 @@ func (l *lane) open(ctx context.Context) (*exchange, error) {
 			addr = r.owners[l.shard]
 		}
 	}
-	cn, err := c.enter(ctx, addr, requests, int(l.shard)%c.cfg.Connections)
+	// Shards take turns with the connections; of a stream with very many, further ones are opened, as a connection has so many streams.
+	n := c.cfg.Connections
+	cn, err := c.enter(ctx, addr, requests, int(l.shard)%n+n*(int(l.shard)/(n*lanesPerConnection)))
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +266,7 @@ func (l *lane) open(ctx context.Context) (*exchange, error) {
 	if l.p.opts.AckOnCommit {
 		o.features |= wire.FeatureAckOnCommit
 	}
-	x, err := cn.open(ctx, o)
+	x, err := cn.stream(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +300,7 @@ func (l *lane) ready(ctx context.Context, x *exchange, producer uint64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.producer = producer
+	l.producer, l.reopen = producer, false
 	l.window = min(window, l.p.opts.MaxInFlight)
 	return nil
 }
@@ -381,7 +388,11 @@ func (l *lane) fill(first *uint64) (check time.Duration) {
 	if wait := l.hold.Sub(now); wait > 0 && !l.rewind {
 		return wait
 	}
-	for !l.rewind && l.sent < min(len(l.queue), l.window) && len(l.buf) < maxWrite {
+	window := l.window
+	if l.probe {
+		window = 1 // those behind it would only be refused too
+	}
+	for !l.rewind && !l.reopen && l.sent < min(len(l.queue), window) && len(l.buf) < maxWrite {
 		b := l.queue[l.sent]
 		l.sent++
 		if b.state == settled {
@@ -408,10 +419,11 @@ func (l *lane) frameLocked(dst []byte, b *batch) []byte {
 	if b.keyed {
 		p.Key = b.key
 	}
-	switch {
-	case l.p.opts.Ack == AckNone:
+	switch l.p.opts.Ack {
+	case AckBatch: // as it stands
+	case AckNone:
 		p.Ack = wire.AckNone
-	case l.p.opts.Ack == AckMessage:
+	case AckMessage:
 		p.Ack = wire.AckPerMessage
 	}
 	if l.p.opts.Guarantee == Idempotent {

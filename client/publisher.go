@@ -32,13 +32,13 @@ type Ack struct {
 type Guarantee uint8
 
 const (
-	// Idempotent, the default: records are sent again until they are answered, under numbers by which the server stores each once.
-	// They stay in order.
+	// Idempotent sends records again until they are answered, under numbers by which the server stores each once. They stay in order. It
+	// is the default.
 	Idempotent Guarantee = iota
-	// AtLeastOnce: records are sent again until they are answered, and may be stored more than once. Only one batch a shard is on the way
-	// at a time, so that none overtakes one that is sent again.
+	// AtLeastOnce sends records again until they are answered; they may be stored more than once. Only one batch a shard is on the way at
+	// a time, so that none overtakes one that is sent again.
 	AtLeastOnce
-	// AtMostOnce: a record whose answer gets lost fails with ErrOutcomeUnknown, and one that the server refuses fails with its error.
+	// AtMostOnce sends records once: one whose answer gets lost fails with ErrOutcomeUnknown, one that the server refuses with its error.
 	AtMostOnce
 )
 
@@ -46,12 +46,12 @@ const (
 type AckMode uint8
 
 const (
-	// AckBatch, the default: records of the same key that wait together travel together, and are answered together.
+	// AckBatch has records of the same key that wait together travel together, and answered together. It is the default.
 	AckBatch AckMode = iota
-	// AckMessage: each record travels and is answered by itself.
+	// AckMessage has each record travel by itself, and answered by itself.
 	AckMessage
-	// AckNone: no answers. A record counts as published when it was handed to the transport; whether it was stored is not known, and one
-	// that is refused is only counted at the server. Goes with AtMostOnce alone.
+	// AckNone has no answers. A record counts as published when it was handed to the transport; whether it was stored is not known, and
+	// one that is refused is only counted at the server. Goes with AtMostOnce alone.
 	AckNone
 )
 

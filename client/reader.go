@@ -26,7 +26,12 @@ type source struct {
 // subscribing goes to opened.
 func (r *reader) run(opened chan<- error) {
 	ctx := r.s.life
-	src, err := r.subscribe(ctx)
+	start, err := r.s.startOf(ctx, r.shard)
+	r.start = start
+	var src *source
+	if err == nil {
+		src, err = r.subscribe(ctx)
+	}
 	opened <- err
 	wait := r.s.c.backoff()
 	for err == nil {
@@ -107,6 +112,7 @@ func (r *reader) subscribe(ctx context.Context) (*source, error) {
 		if err == nil || ctx.Err() != nil {
 			return src, err
 		}
+		c.avoid(err)
 		c.forget(r.s.stream)
 		r.addr = ""
 		if !retryable(err, true) {
@@ -204,7 +210,7 @@ func (r *reader) subscribeOn(ctx context.Context, cn *conn) (src *source, err er
 	if r.s.opts.Timestamps {
 		o.flags |= wire.FlagTimestamps
 	}
-	x, err := cn.open(ctx, o)
+	x, err := cn.stream(ctx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -305,35 +305,55 @@ func TestSlowSubscriber(t *testing.T) {
 			must(t, err)
 			p, err := c.NewPublisher(stream, client.PublisherOptions{MaxBatchRecords: 1})
 			must(t, err)
-			const n = 300
+			// Whoever reads, however slowly, is not told: the server waits for a while whether anything moves. A subscription that has
+			// not yet met the present reads the log at its own pace, and so there are rounds.
+			const n, rounds = 200, 10
 			value := make([]byte, 2000)
-			for range n {
-				must(t, p.PublishAsync(ctx, client.Record{Value: value}, nil))
+			next, lags, stalled := int64(0), 0, false
+			for round := 1; round <= rounds && !stalled; round++ {
+				for range n {
+					must(t, p.PublishAsync(ctx, client.Record{Value: value}, nil))
+				}
+				must(t, p.Wait(ctx))
+				stalled = dropping(t, c, stream.Name)
+				for next < int64(round*n) {
+					e, err := sub.Next(ctx)
+					var lag *client.LaggedError
+					if errors.As(err, &lag) {
+						if lag.ResumeFrom != next {
+							t.Errorf("resumes from %d, and %d is next", lag.ResumeFrom, next)
+						}
+						lags++
+						continue
+					}
+					must(t, err)
+					if e.Offset != next {
+						t.Fatalf("offset %d, want %d", e.Offset, next)
+					}
+					next++
+				}
+			}
+			if !stalled || lags == 0 != follow {
+				t.Errorf("fell behind: %v, told %d times", stalled, lags)
 			}
 			must(t, p.Close(ctx))
-			lags := 0
-			for next := int64(0); next < n; {
-				e, err := sub.Next(ctx)
-				var lag *client.LaggedError
-				if errors.As(err, &lag) {
-					if lag.ResumeFrom != next {
-						t.Errorf("resumes from %d, and %d is next", lag.ResumeFrom, next)
-					}
-					lags++
-					continue
-				}
-				must(t, err)
-				if e.Offset != next {
-					t.Fatalf("offset %d, want %d", e.Offset, next)
-				}
-				next++
-			}
-			if lags == 0 != follow {
-				t.Errorf("told %d times", lags)
-			}
 			must(t, sub.Close())
 		})
 	}
+}
+
+// dropping waits a while until a subscriber of a stream is not given some event.
+func dropping(t *testing.T, c *client.Client, name string) bool {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); time.Since(began) < 10*time.Second; <-tick.C {
+		for _, err := range c.Subscriptions(limited(t), "", client.SubscriptionFilter{Stream: name, Dropping: true}) {
+			must(t, err)
+			return true
+		}
+	}
+	return false
 }
 
 // TestStalledNeighbour has subscriptions on one connection that nobody reads: another one loses nothing and waits for nobody.
@@ -509,7 +529,7 @@ func TestCancelledPublish(t *testing.T) {
 	f := newFake(t, "n1")
 	f.publish = func(int, *wire.BinaryPublish) verdict { return verdict{silent: true} }
 	c := f.connect()
-	p, err := c.NewPublisher(fakeName, client.PublisherOptions{AnswerTimeout: 300 * time.Millisecond})
+	p, err := c.NewPublisher(fakeName, client.PublisherOptions{AnswerTimeout: 2 * time.Second})
 	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -523,5 +543,54 @@ func TestCancelledPublish(t *testing.T) {
 	must(t, p.Close(limited(t)))
 	if got := f.stored(); !slices.Equal(got, numbers(0, 2)) && !slices.Equal(got, []string{"1"}) {
 		t.Errorf("stored %v", got)
+	}
+}
+
+// TestSharedPublisher has many goroutines use one publisher: the records of each stay in the order of its calls.
+func TestSharedPublisher(t *testing.T) {
+	s := startServer(t)
+	c := s.connect(func(cfg *client.Config) { cfg.Connections = 2 })
+	ctx := limited(t)
+	stream := s.create("shared", 4, true)
+	p, err := c.NewPublisher(stream, client.PublisherOptions{MaxBufferedBytes: 500})
+	must(t, err)
+	const goroutines, n = 8, 100
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range n {
+				r := client.Record{Key: fmt.Appendf(nil, "k%d", i%5), Value: fmt.Appendf(nil, "%d %d", g, i)}
+				var err error
+				if i%10 == 0 {
+					_, err = p.Publish(ctx, r)
+				} else {
+					err = p.PublishAsync(ctx, r, nil)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, p.Close(ctx))
+	total := 0
+	for shard := range uint32(4) {
+		last := map[int]int{}
+		for r, err := range c.Records(ctx, stream, shard, client.ReadOptions{}) {
+			must(t, err)
+			var g, i int
+			_, err = fmt.Sscan(string(r.Value), &g, &i)
+			must(t, err)
+			if before, some := last[g]; some && i <= before {
+				t.Fatalf("shard %d: record %d of goroutine %d after %d", shard, i, g, before)
+			}
+			last[g] = i
+			total++
+		}
+	}
+	if total != goroutines*n {
+		t.Errorf("%d records are stored", total)
 	}
 }

@@ -22,13 +22,14 @@ func (l *lane) answered(request uint64, offset int64, refused error) error {
 	b := l.queue[at]
 	if refused == nil {
 		b.state, b.ack, b.err = settled, Ack{Shard: l.shard, Offset: offset}, nil
-		l.failures.failed = 0
+		l.failures.failed, l.probe = 0, false
 	} else {
 		l.refusedLocked(at, refused)
 	}
-	begin := l.settleLocked()
+	reopen := l.settleLocked()
+	l.reopen = l.reopen || reopen
 	l.tell()
-	if begin {
+	if reopen {
 		return errRewound
 	}
 	l.signal()
@@ -81,7 +82,7 @@ func (l *lane) repeatLocked(b *batch, err error) {
 	if !l.rewind {
 		l.hold = now.Add(l.failures.next(err))
 	}
-	l.rewind = true
+	l.rewind, l.probe = true, true
 }
 
 // dropLocked gives a batch up. If it may have been applied its number cannot be given to another, so the lane takes a new identity.
@@ -113,6 +114,7 @@ func (l *lane) misplacedLocked(at int, err *SequenceError) {
 		}
 	}
 	l.rewind, l.renew = true, true
+	l.p.c.forget(l.p.stream) // perhaps it has more shards now
 	if b.uncertain || err.Reason == "sequence_reused" || l.producer == 0 {
 		b.state, b.err = settled, &SequenceError{Reason: err.Reason, Uncertain: b.uncertain}
 		return
@@ -273,11 +275,14 @@ func (l *lane) failed(err error) {
 	fatal := errors.As(err, &refused) && refused.Class == ClassFatal
 	l.mu.Lock()
 	l.hint = ""
+	l.p.c.avoid(err)
 	l.p.c.forget(l.p.stream)
 	l.sent = len(l.queue) // all are judged; beginLocked sorts them out
 	for _, b := range l.queue {
-		b.state = repeated
-		b.err = err
+		if b.state == settled {
+			continue
+		}
+		b.state, b.err = repeated, err
 		unknown := errors.Is(err, ErrNotFound) && now.Sub(b.since) > unknownFor
 		if fatal || unknown || now.Sub(b.since) > l.p.opts.DeliveryTimeout {
 			l.dropLocked(b, err)
@@ -292,6 +297,9 @@ func (l *lane) shut() {
 	l.mu.Lock()
 	l.closed = true
 	for _, b := range l.queue {
+		if b.state == settled {
+			continue
+		}
 		b.state, b.err = settled, ErrClosed
 		if b.uncertain {
 			b.err = &outcomeUnknown{ErrClosed}

@@ -167,12 +167,9 @@ func (s *Subscription) open(ctx context.Context, shards []uint32) error {
 			return fmt.Errorf("felix: shard %d is named twice", shard)
 		}
 		seen[shard] = true
-		start, err := s.startOf(ctx, shard)
-		if err != nil {
-			return err
-		}
-		r := newReader(s, shard, start)
-		s.readers = append(s.readers, r)
+		s.readers = append(s.readers, newReader(s, shard))
+	}
+	for _, r := range s.readers {
 		s.wg.Go(func() { r.run(opened) })
 	}
 	for range shards {
@@ -359,8 +356,8 @@ type reader struct {
 	spare     chan *delivery // for reuse
 }
 
-func newReader(s *Subscription, shard uint32, start Start) *reader {
-	r := &reader{s: s, shard: shard, start: start, next: NoOffset, spare: make(chan *delivery, 2)}
+func newReader(s *Subscription, shard uint32) *reader {
+	r := &reader{s: s, shard: shard, next: NoOffset, spare: make(chan *delivery, 2)}
 	r.delivered.Store(NoOffset)
 	return r
 }

@@ -9,6 +9,7 @@
 //	topics.go      applying commands about topics
 //	streams.go     applying commands about native streams, and deletions of what holds streams
 //	keys.go        applying commands about signing keys
+//	initialize.go  applying the command that gives a tenant what people begin with
 //	caches.go      applying commands about caches, and streams and caches together
 //	rules.go       applying commands about policies and groupings
 //	placement.go   which brokers hold a new partition

@@ -55,7 +55,8 @@ func TestLimitsOfTheWhole(t *testing.T) {
 					b.PutTenant(cluster.Tenant{Name: fmt.Sprintf("t%06d", i)})
 				}
 			},
-			cluster.CreateTenant{Name: "more"}, cluster.DeleteTenant{Name: "t000100"},
+			cluster.CreateTenant{Name: "more"},
+			cluster.DeleteTenant{Name: "t000100"},
 		},
 		{
 			"namespaces", func(b *cluster.Builder) {
@@ -63,7 +64,8 @@ func TestLimitsOfTheWhole(t *testing.T) {
 					b.PutNamespace(cluster.Namespace{Tenant: "default", Name: fmt.Sprintf("n%06d", i)})
 				}
 			},
-			cluster.CreateNamespace{Tenant: "default", Name: "more"}, cluster.DeleteNamespace{Tenant: "default", Name: "n000100"},
+			cluster.CreateNamespace{Tenant: "default", Name: "more"},
+			cluster.DeleteNamespace{Tenant: "default", Name: "n000100"},
 		},
 		{
 			"streams", func(b *cluster.Builder) {

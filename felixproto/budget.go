@@ -124,11 +124,11 @@ func (f *largeFrame) grow(ctx context.Context, n int64) (waited time.Duration, e
 	return time.Since(began), context.Cause(ctx)
 }
 
-// take takes n bytes more, or fewer, without asking.
-func (f *largeFrame) take(n int64) {
+// hold makes the frame hold n bytes: what its buffer has come to, which may be more than what was asked for.
+func (f *largeFrame) hold(n int64) {
 	f.b.mu.Lock()
 	defer f.b.mu.Unlock()
-	f.b.changeLocked(f, n)
+	f.b.changeLocked(f, n-f.held)
 }
 
 // end gives everything back.

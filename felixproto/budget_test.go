@@ -58,8 +58,7 @@ func TestStandingFrameIsGivenUp(t *testing.T) {
 	b := newFrameBudget(100)
 	b.interval = time.Millisecond
 	gone := make(chan struct{}, 1)
-	var standing *largeFrame
-	standing = b.begin("a", 1, func() {
+	standing := b.begin("a", 1, func() {
 		select {
 		case gone <- struct{}{}:
 		default:

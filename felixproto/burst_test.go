@@ -38,3 +38,35 @@ func TestBurst(t *testing.T) {
 		t.Errorf("%v records were dropped", got)
 	}
 }
+
+// TestPouredPages: a hub that comes late brings many times more at once than a queue has places, and the reader loses nothing of it.
+func TestPouredPages(t *testing.T) {
+	const n = 5000
+	r := newRig(t, rigOptions{})
+	r.stream("demo", 1, true)
+	_, events := r.connect().subscribe("admin", &wire.Subscribe{StreamScope: scope("demo")})
+	var h *hub
+	eventually(t, func() bool {
+		r.server.hubs.mu.Lock()
+		defer r.server.hubs.mu.Unlock()
+		for _, h = range r.server.hubs.byShard {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if len(h.subs) == 1 && h.waiting && !h.running {
+				h.running = true // it is on its way, and will take a while
+				return true
+			}
+		}
+		return false
+	})
+	fill(r.connect(), "demo", 0, n, 8)
+	h.s.tasks.start(h.run)
+	for i := range n {
+		if ev := events.next(); ev.Offset != uint64(i) || string(ev.Payload) != record(i, 8) {
+			t.Fatalf("event %d %q, want %d", ev.Offset, ev.Payload, i)
+		}
+	}
+	if got := counter(t, r, "felix_sub_queue_dropped_total"); got != 0 {
+		t.Errorf("%v records were dropped", got)
+	}
+}

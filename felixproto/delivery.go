@@ -137,14 +137,12 @@ func (l *lease) settle(n int64) {
 	h.nextLocked()
 }
 
-// release gives everything back. It reports whether the lease was asked back.
-func (l *lease) release() (pressed bool) {
+// release gives everything back.
+func (l *lease) release() {
 	h := l.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pressed = l.pressed
 	h.releaseLocked(l)
-	return pressed
 }
 
 func (h *history) releaseLocked(l *lease) {

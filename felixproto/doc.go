@@ -26,7 +26,7 @@
 // than a queue has places, so on a durable stream what a full queue has no room for is not dropped yet: when the queue is written the
 // subscription reads it from the log. A client that takes nothing for about a second meanwhile is dropped for, alone; that is the
 // subscription's end, with the offset to resume from as its last frame. A hub keeps no records: when it is late it reads the log again, so
-// nothing can be lost before a queue.
+// nothing can be lost before a queue. A small frame that finds nothing queued goes to the library at once, a few of them without waiting.
 //
 // Whoever reads the log has a lease of memory for a page. One who does not take his page while others wait for memory is asked to give it
 // back, even in the middle of a frame: the log has it, and when the client goes on the frame is cut once more from where it stopped.

@@ -143,7 +143,7 @@ func (in *inbox) room(ctx context.Context, n int) error {
 	}
 	larger := in.pool.Get(size)
 	if in.large != nil {
-		in.large.take(int64(larger.Cap() - size))
+		in.large.hold(int64(larger.Cap()))
 	}
 	copy(larger.Bytes(), b[:in.end])
 	in.ref.Release()
@@ -157,7 +157,7 @@ func (in *inbox) grow(ctx context.Context, size int) error {
 	if first {
 		in.large = in.begin()
 	} else {
-		more -= int64(in.ref.Cap())
+		more = max(more-int64(in.ref.Cap()), 0)
 	}
 	waited, err := in.large.grow(ctx, more)
 	if err != nil {

@@ -21,6 +21,8 @@
 //     it, so that it always differs, and then each restart would move partitions. Only a change of the protocol chosen is a rebalance.
 //   - A static member that comes back has a new member id but stands in the place of the old one, with its assignment. If that cannot
 //     be written the old member id is put back, or two processes would both believe that they are the member.
+//   - The tenant's incarnation is part of a group's key, so the groups of a deleted tenant are never those of the next one of its name, however
+//     late the coordinator hears of the deletion. Burying them is a matter of tidiness, and is tried again at each load and each look.
 //   - A group that was loaded knows its members and their assignments but no sessions: each gets a full session from the load on.
 //
 // Sources: KIP-62 (rebalance timeout), KIP-134 (initial rebalance delay), KIP-345 (static members), KIP-394 (member ids required),

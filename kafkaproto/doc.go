@@ -10,6 +10,7 @@
 //	versions.go      failure kind, API and version to wire code
 //	convert.go       topic names to namespaces and streams, and back
 //	fetch_wait.go    fetches that wait; fetch_session.go: incremental ones; produce_stream.go: large produces, while they arrive
+//	tenant.go        connections end with the tenant that they were opened for
 //	later.go         requests about groups, whose answers the coordinator brings
 //	sasl.go metadata.go produce.go fetch.go …: one file an API, which opens with the versions served
 //

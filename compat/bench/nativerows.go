@@ -194,7 +194,7 @@ func (b *bench) p9(ctx context.Context) error {
 	var errs []error
 	for _, fanout := range []int{1, 10, 100} {
 		spec := load.Spec{
-			Kind: load.Deliver, RecordBytes: 256, Rate: 2000, WarmSeconds: pick(b, 0.3, 0.7), Seconds: pick(b, 0.5, 2.5),
+			Kind: load.Deliver, RecordBytes: 256, Rate: 2000, WarmSeconds: pick(b, 0.3, 0.5), Seconds: pick(b, 0.5, 2.0),
 			Bus: &load.BusSpec{Acked: true, Fanout: fanout, Batch: 1},
 		}
 		text := fmt.Sprintf("256 B records, one a publish, 2,000/s acknowledged (core NATS: without), open loop for %.1f s, to %d subscribers with a "+
@@ -250,7 +250,7 @@ func (b *bench) p10(ctx context.Context) error {
 	var errs []error
 	for _, acked := range []bool{false, true} {
 		spec := load.Spec{
-			Kind: load.Ingest, RecordBytes: 4 << 10, WarmSeconds: pick(b, 0.3, 1.0), Seconds: pick(b, 0.5, 3.0),
+			Kind: load.Ingest, RecordBytes: 4 << 10, WarmSeconds: pick(b, 0.3, 0.8), Seconds: pick(b, 0.5, 2.2),
 			Bus: &load.BusSpec{Acked: acked, Batch: 64, Window: 16},
 		}
 		name := map[bool]string{false: "fire-and-forget", true: "acked"}[acked]
@@ -302,7 +302,7 @@ func (b *bench) ingestTrial(ctx context.Context, v variant, spec load.Spec, meas
 // p10settings shows what single settings of sockets and transport are worth, on the relay.
 func (b *bench) p10settings(ctx context.Context) error {
 	spec := load.Spec{
-		Kind: load.Ingest, RecordBytes: 4 << 10, WarmSeconds: pick(b, 0.3, 0.7), Seconds: pick(b, 0.5, 2.0), Bus: &load.BusSpec{Batch: 64, Window: 16},
+		Kind: load.Ingest, RecordBytes: 4 << 10, WarmSeconds: pick(b, 0.3, 0.5), Seconds: pick(b, 0.5, 1.5), Bus: &load.BusSpec{Batch: 64, Window: 16},
 	}
 	s := b.sub("P10", "settings", fmt.Sprintf("The same load without answers for %.1f s, against the relay with one setting changed. "+
 		"GSO is off on both sides, the rest changes the relay alone.", spec.Seconds), "MB/s", "core-s/GB", "client core-s/GB", "other cores")
@@ -359,7 +359,7 @@ func (b *bench) p11(ctx context.Context) error {
 	for _, size := range []int{256, 1024} {
 		for _, fanout := range []int{1, 10, 100} {
 			spec := load.Spec{
-				Kind: load.Fanout, RecordBytes: size, WarmSeconds: pick(b, 0.3, 0.6), Seconds: pick(b, 0.5, 1.8),
+				Kind: load.Fanout, RecordBytes: size, WarmSeconds: pick(b, 0.3, 0.5), Seconds: pick(b, 0.5, 1.4),
 				Bus: &load.BusSpec{Fanout: fanout, Batch: 64, Window: 128},
 			}
 			text := fmt.Sprintf("64 records of %d B a publish (NATS: published one by one), to %d subscribers with a connection each, as fast as the slowest "+

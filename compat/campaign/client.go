@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/felixlog/felix/client"
-
 	"github.com/felixlog/felix/compat/peer"
 )
 

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/felixlog/felix/client"
 )
 
 // TestCrossed writes by one side, reads by the other, and asks both what there is.
@@ -46,6 +50,21 @@ func TestCrossed(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestKafkaShards lets franz-go choose the partition of keys, and asks our client which ones they are.
+func TestKafkaShards(t *testing.T) {
+	const shards = 6
+	name := shared.create(t, streamConfig{shards: shards})
+	cl := shared.kgo(t)
+	for i := range 100 {
+		key := fmt.Appendf(nil, "key %d", i)
+		r, err := cl.ProduceSync(limited(t), &kgo.Record{Topic: name, Key: key, Value: []byte("v")}).First()
+		must(t, err)
+		if got := client.KafkaShardOf(key, shards); got != uint32(r.Partition) {
+			t.Fatalf("key %q: shard %d, and Kafka's client chose %d", key, got, r.Partition)
 		}
 	}
 }

@@ -52,6 +52,10 @@ func (c *call) readBody() (body, error) {
 	case err != nil:
 		return nil, invalid("the body could not be read to its end")
 	}
+	// The bound was the body's alone: the connection is listened to while the call runs, and must not be given up for its silence.
+	if err := c.setReadDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
 	release, err := slot(c.ctx, c.server.work)
 	if err != nil {
 		return nil, err
@@ -88,7 +92,11 @@ func (c *call) startReading() error {
 		return err
 	}
 	c.hold(release)
-	err = http.NewResponseController(c.writer).SetReadDeadline(time.Now().Add(bodyTimeout))
+	return c.setReadDeadline(time.Now().Add(bodyTimeout))
+}
+
+func (c *call) setReadDeadline(at time.Time) error {
+	err := http.NewResponseController(c.writer).SetReadDeadline(at)
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return invalid("the body could not be read to its end")
 	}

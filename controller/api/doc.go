@@ -6,6 +6,7 @@
 //	server.go     listeners, limits, the way of one request
 //	access.go     who calls, and what they may do
 //	body.go       reading JSON strictly
+//	limits.go     shares of what callers may hold at once, connections among it
 //	pages.go      pages of listings and their cursors
 //	errors.go     refusals, and from error kinds to statuses
 //	tenants.go namespaces.go streams.go caches.go resources.go signing_keys.go rbac.go nodes.go assignments.go placement.go system.go   the calls
@@ -23,6 +24,7 @@
 //   - A path is matched as it was sent: each segment is decoded once and never joined or cleaned again. A segment that could mean another
 //     route once decoded (a slash, a dot or two, NUL) is refused.
 //   - A tenant that does not exist and a token that is not accepted get the same answer.
+//   - A body holds nothing that others wait for before it is there: reading goes by shares of accounts and addresses, and work begins after.
 //   - What a client sends is bounded before it is read: header, body, JSON depth and the number of JSON values, connections, bodies at once.
 //   - No secret leaves: answers name signing keys by id, and logs and metrics hold neither tokens nor seeds.
 //   - A call that changes something answers after the change is durable and visible here.

@@ -6,6 +6,7 @@
 //	seal.go       a checksum of the whole database at a clean stop
 //	checksum.go   a checksum in every entry, and reading the log through
 //	logs.go       what stands between raft and raft-boltdb: latching, and the term of a lone member
+//	private.go    snapshots that nobody but the owner can read
 //	transport.go  what stands between raft and the network: electing a lone member at once, withholding votes
 //	fsm.go        raft's state machine over controller.Machine
 //	hclog.go      raft's logger onto zap

@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"kafkaproto":      {"broker", "groups", "log/recordbatch", "auth", "internal/cluster"},
 	"felixproto":      {"broker", "groups", "cache", "log/recordbatch", "auth", "felixproto/wire", "internal/cluster", "internal/udp"},
 	"felixproto/wire": {},
-	"client":          {"felixproto/wire"},
+	"client":          {"felixproto/wire", "internal/udp"},
 
 	// Projections over the log.
 	"groups": {"log/recordbatch", "internal/cluster"},

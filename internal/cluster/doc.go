@@ -7,6 +7,9 @@
 // never changes after Build; whoever holds one may read it without a lock for as long as it likes. Versions share what did not change
 // (see index.go), so that creating one topic among ten thousand copies a few kilobytes, and Diff visits only what differs.
 //
+// A tenant's name may come again after it was deleted; its incarnation does not. Whoever keeps something on behalf of a tenant (a session, a
+// group) keeps the incarnation with it and asks HasTenant.
+//
 // # Commands
 //
 // A Command is a request to the control plane's state machine. It carries everything that is not a function of the state: random

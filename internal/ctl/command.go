@@ -115,6 +115,13 @@ Exit status: 0 success, 1 other failure, 2 arguments or settings, 3 nobody reach
 		return usageErrorf("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	a.addFlags(root)
+	root.AddGroup(
+		&cobra.Group{ID: string(nativeServer), Title: "Records, natively:"},
+		&cobra.Group{ID: string(controlServer), Title: "Administration, by the control API:"},
+		&cobra.Group{ID: string(kafkaServer), Title: "Topics, records and consumer groups, by the Kafka listener:"},
+		&cobra.Group{ID: string(noServer), Title: "This machine:"},
+	)
+	root.SetHelpCommandGroupID(string(noServer))
 	root.AddCommand(of(kafkaServer, a.topicCommand(), a.groupCommand(), a.produceCommand(), a.consumeCommand())...)
 	root.AddCommand(a.controlCommands()...)
 	root.AddCommand(a.nativeCommands()...)
@@ -161,13 +168,6 @@ func environment(list []string) environ {
 	return env
 }
 
-func (e environ) or(name, def string) string {
-	if v := e[name]; v != "" {
-		return v
-	}
-	return def
-}
-
 // noArgs refuses arguments with the status of a mistake on the command line.
 func noArgs(cmd *cobra.Command, args []string) error {
 	return asUsage(cobra.NoArgs(cmd, args))
@@ -188,13 +188,13 @@ func subcommands(cmd *cobra.Command, args []string) error {
 	return usageErrorf("unknown command %q for %q: %s", args[0], cmd.CommandPath(), hint)
 }
 
-// exactly takes n arguments, atMost up to n.
+// exactly takes n arguments, optional one or none.
 func exactly(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error { return asUsage(cobra.ExactArgs(n)(cmd, args)) }
 }
 
-func atMost(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(n)(cmd, args)) }
+func optional(cmd *cobra.Command, args []string) error {
+	return asUsage(cobra.MaximumNArgs(1)(cmd, args))
 }
 
 // upTo takes one to n arguments; n below 1 is no upper bound.

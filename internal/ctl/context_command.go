@@ -285,7 +285,7 @@ func (a *app) contextValidate() *cobra.Command {
 		Long: `Speak to each listener that the context names, with its token, and say which fails and why. Flags and variables count as they do for
 other commands. The exit status is that of the first failure.`,
 		Example: "  felixctl context validate dev",
-		Args:    atMost(1),
+		Args:    optional,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				a.contextName = args[0]

@@ -1,10 +1,14 @@
 package ctl
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestContextsFromAddToRemove goes through the life of contexts; what a person wrote into the file stays.
@@ -171,4 +175,35 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzContextEdits: whatever a file that can be read holds, it can be read after a change, and the change alone is different.
+func FuzzContextEdits(f *testing.F) {
+	f.Add("current = \"dev\"\n[context.dev]\ntenant = \"t\" # x\n\n# prod\n[context.prod]\ntoken = 'y'", "dev", "a b")
+	f.Add("", "x", "\"\\")
+	f.Add("# only words", "dev", "ü")
+	f.Fuzz(func(t *testing.T, text, name, value string) {
+		before := &contextFile{lines: slices.Collect(strings.Lines(text))}
+		if before.parse() != nil || !contextNamePattern.MatchString(name) {
+			return
+		}
+		after := &contextFile{lines: slices.Clone(before.lines)}
+		if n := len(after.lines); n > 0 {
+			after.lines[n-1] = strings.TrimSuffix(after.lines[n-1], "\n") + "\n"
+		}
+		if err := after.put(name, settingsContext{"tenant": value}); err != nil {
+			return
+		}
+		after.setCurrent(name)
+		if err := after.parse(); err != nil {
+			t.Fatalf("%v in\n%s", err, strings.Join(after.lines, ""))
+		}
+		want := maps.Clone(before.contexts)
+		if want[name] = (settingsContext{"tenant": value}); value == "" {
+			want[name] = settingsContext{}
+		}
+		if diff := cmp.Diff(want, after.contexts); diff != "" || after.current != name {
+			t.Fatalf("current %q; contexts differ:\n%s", after.current, diff)
+		}
+	})
 }

@@ -135,7 +135,10 @@ func TestSigningKeys(t *testing.T) {
 	made := decode[keyRow](t, want(t, exitOK, "", []string{"key", "create", "--json", c}))
 	want(t, exitOK, "", []string{"__complete", "key", "activate", c, ""}, made.ID)
 	want(t, exitOK, "", []string{"key", "activate", made.ID, c}, "signs from now on")
-	want(t, exitOK, "", []string{"key", "ls", c}, made.ID+"  "+keySigning, before[0].ID+"  "+keyVerifying)
+	want(t, exitOK, "", []string{"key", "ls", c}, "KEY", made.ID, before[0].ID)
+	if got := decode[[]keyRow](t, want(t, exitOK, "", []string{"key", "ls", "--json", c})); got[0] != (keyRow{made.ID, keySigning}) || got[1] != (keyRow{before[0].ID, keyVerifying}) {
+		t.Errorf("got %+v", got)
+	}
 	want(t, exitUsage, "", []string{"key", "rm", before[0].ID, c}, "tokens that it signed are refused")
 	want(t, exitRefused, "", []string{"key", "rm", made.ID, "--yes", c}, "409")
 	want(t, exitMissing, "", []string{"key", "rm", "none", "--yes", c}, "felixctl key ls")

@@ -20,7 +20,7 @@ func exitStatuses(c *cobra.Command) []exitStatus {
 	case !c.Runnable() || c.HasSubCommands():
 		return []exitStatus{list[0], list[2]}
 	case serverOf(c) == noServer && c.Name() != "validate":
-		if c.HasParent() && (c.Parent().Name() == "context" || c.Parent().Name() == "token") {
+		if c.Name() != "ls" && c.HasParent() && (c.Parent().Name() == "context" || c.Parent().Name() == "token") {
 			return append(list, missing)
 		}
 		return list

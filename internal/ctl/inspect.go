@@ -210,7 +210,7 @@ func (a *app) inspectSubs() *cobra.Command {
 	var shard int64
 	var dropping bool
 	inspect := &cobra.Command{
-		Use: "subs [STREAM]", Short: "List the subscriptions of each broker", Args: atMost(1), ValidArgsFunction: a.completeNative,
+		Use: "subs [STREAM]", Short: "List the subscriptions of each broker", Args: optional, ValidArgsFunction: a.completeNative,
 		Example: "  felixctl inspect subs orders --dropping",
 		Long:    "List subscriptions of the tenant: of one stream in the namespace, or of all streams.",
 	}

@@ -42,7 +42,7 @@ command, with status 130; the count of records that were not acknowledged is tol
 		},
 	}
 	fl := produce.Flags()
-	f.inputFlags.add(fl)
+	f.add(fl)
 	fl.StringArrayVarP(&f.headers, "header", "H", nil, "header `name=value`; may be repeated")
 	fl.Int32VarP(&f.partition, "partition", "p", -1, "partition; -1 chooses by key, or else any")
 	fl.BoolVar(&f.null, "null", false, "the value is null (a tombstone where the topic is compacted); needs --key")

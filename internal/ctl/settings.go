@@ -64,6 +64,7 @@ func of(s serverKind, commands ...*cobra.Command) []*cobra.Command {
 			c.Annotations = map[string]string{}
 		}
 		c.Annotations[serverAnnotation] = string(s)
+		c.GroupID = string(s)
 	}
 	return commands
 }

@@ -29,11 +29,8 @@ type shardRow struct {
 	Next  *int64 `json:"next_offset,omitempty"`
 }
 
-// Kinds of shards.
-const (
-	kindStream = "stream"
-	kindCache  = "cache"
-)
+// kindStream is the kind of a stream's shards; those of caches have another.
+const kindStream = "stream"
 
 func shardsPath(*control) string { return path("v1", "shard-assignments") }
 
@@ -75,14 +72,14 @@ func (a *app) shardList() *cobra.Command {
 	return list
 }
 
-// shardsOf finds the shards of one stream or cache. The listing has no filter for it but an order, so reading stops behind it.
-func (c *control) shardsOf(ctx context.Context, kind, tenant, namespace, name string) ([]shardRow, error) {
+// shardsOf finds the shards of one stream. The listing has no filter for it but an order, so reading stops behind it.
+func (c *control) shardsOf(ctx context.Context, tenant, namespace, name string) ([]shardRow, error) {
 	out := []shardRow{}
 	for s, err := range pages[shardRow](ctx, c, shardsPath(c), nil) {
 		if err != nil {
 			return nil, err
 		}
-		switch slices.Compare([]string{s.TenantID, s.Namespace, s.Kind, s.Stream}, []string{tenant, namespace, kind, name}) {
+		switch slices.Compare([]string{s.TenantID, s.Namespace, s.Kind, s.Stream}, []string{tenant, namespace, kindStream, name}) {
 		case 0:
 			out = append(out, s)
 		case 1:

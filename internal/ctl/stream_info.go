@@ -29,7 +29,7 @@ func (a *app) streamInfo() *cobra.Command {
 		}
 		out := streamInfo{streamRow: s}
 		if shards {
-			if out.ShardList, err = c.shardsOf(ctx, kindStream, s.TenantID, s.Namespace, s.Stream); err != nil {
+			if out.ShardList, err = c.shardsOf(ctx, s.TenantID, s.Namespace, s.Stream); err != nil {
 				return about("shards of "+args[0], err)
 			}
 			a.addBounds(ctx, &out)

@@ -21,8 +21,8 @@ func (a *app) tenantCommand() *cobra.Command {
 
 func tenantsPath(*control) string { return path("v1", "tenants") }
 
-func (a *app) completeTenants(many bool) cobra.CompletionFunc {
-	return a.completeFrom(tenantsPath, "tenant_id", many)
+func (a *app) completeTenants() cobra.CompletionFunc {
+	return a.completeFrom(tenantsPath, "tenant_id", false)
 }
 
 func (a *app) tenantList() *cobra.Command {
@@ -45,7 +45,7 @@ func (a *app) tenantList() *cobra.Command {
 
 func (a *app) tenantInfo() *cobra.Command {
 	return &cobra.Command{
-		Use: "info NAME", Aliases: []string{"show"}, Short: "Show a tenant", Args: exactly(1), ValidArgsFunction: a.completeTenants(false),
+		Use: "info NAME", Aliases: []string{"show"}, Short: "Show a tenant", Args: exactly(1), ValidArgsFunction: a.completeTenants(),
 		Example: "  felixctl tenant info acme",
 		RunE: a.withControl(func(ctx context.Context, c *control, args []string) error {
 			t, err := c.tenantRow(ctx, args[0])
@@ -99,6 +99,6 @@ func (a *app) tenantRemove() *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: "rm NAME", Aliases: []string{"remove", "delete"}, Short: "Delete a tenant with everything in it", Args: exactly(1),
-		ValidArgsFunction: a.completeTenants(false), RunE: r.run(a), Example: "  felixctl tenant rm acme --yes",
+		ValidArgsFunction: a.completeTenants(), RunE: r.run(a), Example: "  felixctl tenant rm acme --yes",
 	}
 }

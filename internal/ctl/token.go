@@ -53,9 +53,9 @@ func (a *app) tokenShow() *cobra.Command {
 		Long: `Show what a token says: whom it is for and what it allows. The token is that of FILE ("-" is standard input), or else of
 --token or --token-file. It is not verified: only a server can tell whether it takes the token.`,
 		Example: "  felixctl token show data/dev/token\n  felixctl token show - < data/dev/api-token",
-		Args:    func(cmd *cobra.Command, args []string) error { return asUsage(cobra.MaximumNArgs(1)(cmd, args)) },
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := a.tokenText(args, cmd.Flags().Changed)
+		Args:    optional,
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := a.tokenText(args)
 			if err != nil {
 				return err
 			}
@@ -68,13 +68,12 @@ func (a *app) tokenShow() *cobra.Command {
 	}
 }
 
-// tokenText finds the token to show. What the command line names, given says, counts before what the environment does.
-func (a *app) tokenText(args []string, given func(flag string) bool) (string, error) {
+// tokenText finds the token to show.
+func (a *app) tokenText(args []string) (string, error) {
 	path := a.tokenFile
 	switch {
 	case len(args) == 1:
 		path = args[0]
-	case given("token-file") && !given("token"):
 	case a.token != "":
 		return a.token, nil
 	case path == "":

@@ -68,7 +68,7 @@ func (n *native) topology(ctx context.Context, name string) (*topologyView, erro
 		return nil, n.failed(ctx, "brokers", err)
 	}
 	for _, s := range servers {
-		view.Brokers = append(view.Brokers, brokerRow{s.NodeID, s.Addr})
+		view.Brokers = append(view.Brokers, brokerRow(s))
 	}
 	return view, nil
 }
@@ -84,7 +84,7 @@ func (a *app) addAssignments(ctx context.Context, n *native, view *topologyView)
 		return false
 	}
 	defer c.close()
-	shards, err := c.shardsOf(ctx, kindStream, n.tenant, view.Namespace, view.Stream)
+	shards, err := c.shardsOf(ctx, n.tenant, view.Namespace, view.Stream)
 	if err != nil {
 		a.warn("without replicas and states: %v", err)
 		return false

@@ -122,7 +122,8 @@ func TestRetiredDevelopmentKey(t *testing.T) {
 		}
 		was, _ := n.controller.Image().Tenant("default").CurrentKey()
 		for _, cmd := range []cluster.Command{
-			cluster.PutSigningKey{Tenant: "default", Key: next}, cluster.ActivateSigningKey{Tenant: "default", ID: next.ID},
+			cluster.PutSigningKey{Tenant: "default", Key: next},
+			cluster.ActivateSigningKey{Tenant: "default", ID: next.ID},
 			cluster.RetireSigningKey{Tenant: "default", ID: was.ID},
 		} {
 			if _, err := n.propose(t.Context(), cmd); err != nil {
@@ -183,7 +184,8 @@ func TestProfileEnds(t *testing.T) {
 			}
 			plain, dev := cluster.KeyFromSeed(seed), developmentKey(seed)
 			for _, cmd := range []cluster.Command{
-				cluster.PutSigningKey{Tenant: "default", Key: plain}, cluster.ActivateSigningKey{Tenant: "default", ID: plain.ID},
+				cluster.PutSigningKey{Tenant: "default", Key: plain},
+				cluster.ActivateSigningKey{Tenant: "default", ID: plain.ID},
 				cluster.RetireSigningKey{Tenant: "default", ID: dev.ID},
 			} {
 				if _, err := n.propose(t.Context(), cmd); err != nil {

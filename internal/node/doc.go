@@ -17,6 +17,8 @@
 //   - The settings table (settings.go) is the one place for names, defaults and bounds; docs/configuration.md is generated from it.
 //   - Settings that weaken access have no key in the file: a file that is copied to another machine must not open it to the world.
 //   - The single-node profile is a default of last resort for single values, and not a mode: every value of it can be set.
+//   - The development key has an id of its own kind, so that a node outside the profile finds and retires it although its file is gone. Once
+//     retired it is never published again: a key file that the metadata does not know is replaced.
 //   - A second signal ends the wait that is going on, and not the process: logs are still closed.
 //   - Nothing may run at package initialisation, and the listeners are bound before anything slow: a start is measured in milliseconds.
 package node

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -46,12 +47,26 @@ func latest(runs []*Run) []picked {
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b picked) int {
+		if c := cmp.Compare(rowNumber(a.sub.Row), rowNumber(b.sub.Row)); c != 0 {
+			return c
+		}
 		if c := strings.Compare(a.sub.Row, b.sub.Row); c != 0 {
 			return c
 		}
 		return strings.Compare(a.sub.Name, b.sub.Name)
 	})
 	return out
+}
+
+// rowNumber is the number in a row's name, P8b's is 8.
+func rowNumber(row string) int {
+	n := 0
+	for _, c := range row {
+		if c >= '0' && c <= '9' {
+			n = 10*n + int(c-'0')
+		}
+	}
+	return n
 }
 
 // UpdateDocs replaces the generated part of the file at path by tables of the runs.

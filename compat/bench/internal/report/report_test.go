@@ -72,3 +72,19 @@ func TestDocsTakeTheNewestFullRun(t *testing.T) {
 		t.Errorf("old text or a quick figure is left in\n%s", got)
 	}
 }
+
+func TestTablesKeepTheOrderOfRows(t *testing.T) {
+	r := &Run{Started: time.Now()}
+	for _, row := range []string{"P10", "P8b", "P2", "P13", "P8"} {
+		r.Subs = append(r.Subs, &Sub{Row: row, Name: "x"})
+	}
+	got := string(Tables([]*Run{r}))
+	at := -1
+	for _, row := range []string{"P2", "P8", "P8b", "P10", "P13"} {
+		i := strings.Index(got, "### "+row+"\n")
+		if i <= at {
+			t.Errorf("%s is out of order in\n%s", row, got)
+		}
+		at = i
+	}
+}
