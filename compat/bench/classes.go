@@ -35,12 +35,11 @@ var generic = []string{
 // profileShares reads a CPU profile and returns the part of each class; what has no caller but the runtime is "runtime": collecting
 // garbage, and the scheduler.
 func profileShares(path string) (map[string]float64, error) {
-	f, err := os.Open(path)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	p, err := profile.Parse(f)
+	p, err := profile.ParseData(raw)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

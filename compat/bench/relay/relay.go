@@ -116,15 +116,14 @@ func (s *Server) connection(conn *quic.Conn) {
 			return
 		}
 		s.wg.Go(func() {
-			if err := s.stream(conn, q); err != nil {
-				q.CancelRead(1)
-				q.CancelWrite(1)
-			}
+			_ = s.stream(conn, q) // how it ended does not matter here
+			q.CancelRead(1)
+			q.CancelWrite(1)
 		})
 	}
 }
 
-// stream serves one stream to its end.
+// stream serves one stream to its end, which is always an error.
 func (s *Server) stream(conn *quic.Conn, q *quic.Stream) error {
 	in := native.NewReader(q)
 	var ack []byte

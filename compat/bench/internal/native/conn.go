@@ -22,8 +22,9 @@ import (
 const (
 	// Protocol is what both servers speak.
 	Protocol = "felix/1"
-	// Tenant and Namespace are those of a development profile.
-	Tenant    = "default"
+	// Tenant is that of a development profile.
+	Tenant = "default"
+	// Namespace is that of a development profile.
 	Namespace = "default"
 	// HeaderBytes are before the payload of every frame; that of an acked publish begins with its id.
 	HeaderBytes = wire.HeaderSize
