@@ -55,6 +55,7 @@
 //   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see package internal/udp.
 //   - the client ends its sending side right after a subscribe and stops reading the answer's stream: the subscription must survive both.
 //   - an answer that is followed at once by the connection's close may never arrive: see conn.finish.
+//   - a listener's close waits for the connections that are being admitted, so no lock that admission takes may be held over it.
 //   - a stream that nobody reads to its end holds the client's stream credit for ever: every end reads or cancels.
 //   - a subscription that joined a hub at its own place, not the hub's, must leave out what the hub still brings from before it.
 //   - skipped_before is counted by each subscription: a hub that began later does not know what lies before its first event.
