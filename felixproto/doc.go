@@ -24,7 +24,7 @@
 // A subscription begins in the log and reads it by itself, as fast as its client takes it. Where it meets its shard's hub it becomes live:
 // the hub reads what was committed once, cuts it into frames once, and puts those into every queue. A hub may come with far more at once
 // than a queue has places, so on a durable stream what a full queue has no room for is not dropped yet: when the queue is written the
-// subscription reads it from the log. A client that takes nothing for about a second meanwhile is dropped for, alone; that is the
+// subscription reads it from the log. A client that takes nothing for about three seconds meanwhile is dropped for, alone; that is the
 // subscription's end, with the offset to resume from as its last frame. A hub keeps no records: when it is late it reads the log again, so
 // nothing can be lost before a queue. A small frame that finds nothing queued goes to the library at once, a few of them without waiting.
 //
