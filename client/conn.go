@@ -23,7 +23,8 @@ const (
 	plainFeatures = wire.FeatureTopology | wire.FeatureRedirect | wire.FeatureStreamShards | wire.FeatureIdempotentProducer |
 		wire.FeatureErrorCodes | wire.FeatureShardMoved | wire.FeatureUnsupported | wire.FeatureSequenceReused | wire.FeatureAtomicCommit |
 		wire.FeatureStreamPublishWindow | wire.FeatureShardOwners | wire.FeatureSubscriptionLagged | wire.FeatureRecordTimestamps |
-		wire.FeaturePublishConditional | wire.FeatureStreamRead | wire.FeatureSubscribeQueue | wire.FeatureInspect
+		wire.FeaturePublishConditional | wire.FeatureStreamRead | wire.FeatureSubscribeQueue | wire.FeatureInspect |
+		wire.FeatureExplicitShard
 )
 
 // Codes that streams are given up with. They have no meaning to the server.
