@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/felixlog/felix/client"
+	"github.com/felixlog/felix/felixproto/wire"
 )
 
 // TestMurmur2 publishes keys by Kafka's hash, under each guarantee and kind of answer.
@@ -184,40 +185,23 @@ func TestNamedShards(t *testing.T) {
 	must(t, p.Close(ctx))
 }
 
-// TestNamedShardSizes publishes the largest records in the longer form.
+// TestNamedShardSizes refuses what does not fit the longer form.
 func TestNamedShardSizes(t *testing.T) {
-	s := startServer(t)
-	c := s.connect()
+	f := newFake(t, "n1")
+	f.explicit = true
 	ctx := limited(t)
-	stream := s.create("sizes", 2, true)
-	p, err := c.NewPublisher(stream, client.PublisherOptions{Partitioner: client.Murmur2, MaxBatchBytes: 1 << 30, MaxBufferedBytes: 64 << 20})
+	p, err := f.connect().NewPublisher(fakeName, client.PublisherOptions{Partitioner: client.Murmur2})
 	must(t, err)
 	key := make([]byte, 60_000)
-	large := make([]byte, 11_900_000)
-	ack, err := p.Publish(ctx, client.Record{Key: key, Value: large})
-	must(t, err)
-	page, err := c.Read(ctx, stream, ack.Shard, client.ReadOptions{From: ack.Offset})
-	if err != nil || len(page.Records) != 1 || len(page.Records[0].Value) != len(large) {
-		t.Errorf("page of %d records, %v", len(page.Records), err)
-	}
 	if _, err := p.Publish(ctx, client.Record{Key: key, Value: make([]byte, 12_600_000)}); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := p.PublishBatch(ctx, key, large, large); !errors.Is(err, client.ErrTooLarge) {
+	if _, err := p.PublishBatch(ctx, key, make([]byte, 7_000_000), make([]byte, 7_000_000)); !errors.Is(err, client.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	// What waits together travels together only as long as it fits a frame, whatever was asked for.
-	var wg sync.WaitGroup
-	for range 3 {
-		wg.Add(1)
-		must(t, p.PublishAsync(ctx, client.Record{Key: key, Value: large[:6_000_000]}, func(_ client.Ack, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-			wg.Done()
-		}))
+	if _, err := p.PublishBatch(ctx, key, make([]byte, 1_000_000), nil, []byte("a")); err != nil {
+		t.Error(err)
 	}
-	wg.Wait()
 	must(t, p.Close(ctx))
 }
 
@@ -261,6 +245,75 @@ func TestShardsNotTaken(t *testing.T) {
 			}
 			must(t, p.Close(ctx))
 		})
+	}
+}
+
+// TestNamedShardRequests has conditional publishes, commits and reads of state name their shard.
+func TestNamedShardRequests(t *testing.T) {
+	s := startServer(t)
+	c := s.connect()
+	ctx := limited(t)
+	const shards = 3
+	stream := s.create("named-requests", shards, true)
+	key := []byte("order-42")
+	for shard := range uint32(shards) {
+		ack, err := c.PublishIfTo(ctx, stream, shard, 0, key, []byte("a"), []byte("b"))
+		if err != nil || ack != (client.Ack{Shard: shard}) {
+			t.Fatalf("shard %d: %+v, %v", shard, ack, err)
+		}
+		var mismatch *client.OffsetMismatchError
+		if _, err := c.PublishIfTo(ctx, stream, shard, 0, key, []byte("a")); !errors.As(err, &mismatch) || mismatch.Tail != 2 {
+			t.Errorf("shard %d: %v", shard, err)
+		}
+		ack, err = c.Commit(ctx, stream, client.Commit{
+			EntityKey: key, Event: []byte("e"), Shard: &shard, Changes: []client.Change{{Key: "at", Value: fmt.Append(nil, shard)}},
+		})
+		if err != nil || ack != (client.Ack{Shard: shard, Offset: 2}) {
+			t.Errorf("shard %d: %+v, %v", shard, ack, err)
+		}
+	}
+	for shard := range uint32(shards) {
+		state, err := c.StateIn(ctx, stream, shard, key, "at")
+		if err != nil || string(state.Value) != fmt.Sprint(shard) || state.Version != 2 {
+			t.Errorf("shard %d: %+v, %v", shard, state, err)
+		}
+	}
+	home, err := c.ShardOf(ctx, stream, key)
+	must(t, err)
+	if state, err := c.State(ctx, stream, key, "at"); err != nil || string(state.Value) != fmt.Sprint(home) {
+		t.Errorf("by key: %+v, %v", state, err)
+	}
+	missing := uint32(shards)
+	_, err1 := c.PublishIfTo(ctx, stream, missing, 0, key, []byte("a"))
+	_, err2 := c.Commit(ctx, stream, client.Commit{EntityKey: key, Shard: &missing})
+	_, err3 := c.StateIn(ctx, stream, missing, key, "at")
+	for i, err := range []error{err1, err2, err3} {
+		if !errors.Is(err, client.ErrInvalidRequest) {
+			t.Errorf("request %d to a shard that is not there: %v", i, err)
+		}
+	}
+}
+
+// TestRequestShardsNotTaken: nothing is sent to a server that would ignore the shard.
+func TestRequestShardsNotTaken(t *testing.T) {
+	f := newFake(t, "n1")
+	f.request = func(_ *fakeStream, m wire.Message) bool {
+		switch m.(type) {
+		case *wire.PublishIf, *wire.Commit, *wire.StateGet:
+			t.Errorf("got %+v", m)
+		}
+		return false
+	}
+	c := f.connect()
+	ctx := limited(t)
+	shard := uint32(0)
+	_, err1 := c.PublishIfTo(ctx, fakeName, shard, 0, nil, []byte("a"))
+	_, err2 := c.Commit(ctx, fakeName, client.Commit{Shard: &shard})
+	_, err3 := c.StateIn(ctx, fakeName, shard, nil, "k")
+	for i, err := range []error{err1, err2, err3} {
+		if !errors.Is(err, client.ErrUnsupported) || errors.Is(err, client.ErrOutcomeUnknown) {
+			t.Errorf("request %d: %v", i, err)
+		}
 	}
 }
 
