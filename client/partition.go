@@ -42,8 +42,8 @@ func (s *sticky) take(shards uint32, bytes, records int, o *PublisherOptions) ui
 	return s.shard
 }
 
-// routeAge is after what time a publisher looks again how many shards there are, if nothing else makes it look: named shards stay where they
-// are when a stream grows, so no refusal tells of it. Kafka's clients take as long.
+// routeAge is after what time a publisher looks again how many shards there are, if nothing else makes it look: named shards stay where
+// they are when a stream grows, so no refusal tells of it. Kafka's clients take as long.
 const routeAge = 5 * time.Minute
 
 // shardFrameOverhead bounds what the JSON of a publish has beside names, key and payloads.

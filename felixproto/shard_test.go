@@ -318,7 +318,8 @@ func TestExplicitShardSequences(t *testing.T) {
 	send := func(sequence uint64, value string, shard wire.Opt[uint32]) wire.Message {
 		t.Helper()
 		s.send(&wire.PublishIdempotent{
-			StreamScope: at, Payloads: wire.MakePayloads([]byte(value)), Key: key, RequestID: 2, ProducerID: producer, Sequence: sequence, Shard: shard,
+			StreamScope: at, Payloads: wire.MakePayloads([]byte(value)), Key: key, RequestID: 2, ProducerID: producer,
+			Sequence: sequence, Shard: shard,
 		})
 		return s.message()
 	}
