@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
@@ -80,7 +79,7 @@ func (b *Broker) CreateTopics(ctx context.Context, caller *Caller, topics []NewT
 
 func (b *Broker) newTopic(caller *Caller, t *NewTopic) cluster.NewTopic {
 	n := cluster.NewTopic{
-		ID: newTopicID(), Tenant: caller.Tenant, Namespace: t.Namespace, Name: t.Stream,
+		ID: ids.NewTopicID(), Tenant: caller.Tenant, Namespace: t.Namespace, Name: t.Stream,
 		CreateNamespace: b.opts.AutoCreateNamespaces || caller.Allowed(NamespaceManage, t.Namespace, ""),
 		Partitions:      t.Partitions, ReplicationFactor: t.ReplicationFactor, Assignment: t.Assignment,
 		Durable: true, MadeByKafka: true, Overrides: t.Configs,
@@ -92,15 +91,6 @@ func (b *Broker) newTopic(caller *Caller, t *NewTopic) cluster.NewTopic {
 		n.ReplicationFactor = DefaultReplicationFactor
 	}
 	return n
-}
-
-// newTopicID draws a random UUID (version 4), which is never one of the reserved ids.
-func newTopicID() ids.TopicID {
-	var id ids.TopicID
-	_, _ = rand.Read(id[:]) // never fails
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	return id
 }
 
 // CreateTopic makes a stream as auto-creation does: durable, with the broker's defaults. One that exists by now is success. On return

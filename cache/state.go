@@ -2,7 +2,10 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"sync"
+	"time"
 
 	"github.com/felixlog/felix/internal/errcode"
 	"github.com/felixlog/felix/internal/ids"
@@ -47,6 +50,7 @@ type States struct {
 	views   map[ids.ShardID]*view // guarded by mu
 	bytes   int64                 // guarded by mu: of all views
 	tenants map[string]int64      // guarded by mu: of those of each tenant
+	asked   uint64                // guarded by mu: counts calls, to tell which view was asked last
 }
 
 // view is the state of one shard's entities.
@@ -62,6 +66,12 @@ type view struct {
 	bytes  int64   // guarded by mu
 	follow *follow // guarded by mu: what reads the shard now, nil if nobody does
 	gone   bool    // guarded by mu: forgotten
+
+	tooLarge Shard     // guarded by mu: the open shard whose state did not fit, nil if it did
+	refused  time.Time // guarded by mu: when
+
+	held int64  // guarded by States.mu: bytes, for others to see
+	last uint64 // guarded by States.mu: of States.asked
 }
 
 // follow is one reading of a shard, for all who wait for it.
@@ -77,6 +87,9 @@ type entry struct {
 	value   []byte
 	version ids.Offset
 }
+
+// refusedFor is how long a shard whose state did not fit is not read again.
+const refusedFor = 10 * time.Second
 
 // entryOverhead is what an entry costs beside its bytes.
 const entryOverhead = 96
@@ -113,7 +126,9 @@ var errClosed = errcode.New(errcode.NotLeader, "cache: closed")
 
 // Get returns one key of an entity, with every commit below the high watermark as of the call. tenant is the shard's.
 //
-// The shard is read once for all who ask meanwhile: a caller whose ctx ends leaves, and takes nothing from the others. Errors: of reading the shard; ErrTooLarge; the context's.
+// The shard is read once for all who ask meanwhile: a caller whose ctx ends leaves, and takes nothing from the others. Views that were not
+// asked for longest, of the tenant that holds most, make room for others. Errors: of reading the shard; ErrTooLarge, for some seconds
+// without another look; the context's.
 func (s *States) Get(ctx context.Context, tenant string, id ids.ShardID, shard Shard, entity []byte, key string) (State, error) {
 	start, end := shard.Committed()
 	for {
@@ -128,6 +143,10 @@ func (s *States) Get(ctx context.Context, tenant string, id ids.ShardID, shard S
 			return out, nil
 		}
 		f := v.follow
+		if f == nil && v.tooLarge == shard && time.Since(v.refused) < refusedFor {
+			v.mu.Unlock()
+			return State{}, ErrTooLarge
+		}
 		if f == nil {
 			f = &follow{done: make(chan struct{})}
 			if !s.begin(func() { s.run(v, f, shard) }) {
@@ -171,6 +190,8 @@ func (s *States) view(tenant string, id ids.ShardID) *view {
 		v = &view{tenant: tenant, asOf: ids.NoOffset, keys: map[stateKey]entry{}}
 		s.views[id] = v
 	}
+	s.asked++
+	v.last = s.asked
 	return v
 }
 
@@ -211,6 +232,7 @@ func (s *States) growLocked(v *view, n int64) (fits bool) {
 	v.bytes += n
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	v.held += n
 	s.bytes += n
 	s.tenants[v.tenant] += n
 	fits = s.bytes <= s.opts.MaxBytes && s.tenants[v.tenant] <= s.opts.TenantBytes
@@ -220,12 +242,74 @@ func (s *States) growLocked(v *view, n int64) (fits bool) {
 	return fits || n <= 0
 }
 
+// makeRoomLocked drops views that nobody reads now until v fits: of its own tenant if that has more than its share, else of the tenant that
+// holds most. v.mu is held; the locks of others are only tried, so that two who make room never wait for each other.
+func (s *States) makeRoomLocked(v *view) (fits bool) {
+	tried := map[*view]bool{v: true}
+	for {
+		w, fits := s.leastUsed(v.tenant, tried)
+		if fits || w == nil {
+			return fits
+		}
+		tried[w] = true
+		if w.mu.TryLock() {
+			if w.follow == nil {
+				s.dropLocked(w)
+			}
+			w.mu.Unlock()
+		}
+	}
+}
+
+// leastUsed is the view to drop next for one of tenant's, nil if there is none; fits says that none need be.
+func (s *States) leastUsed(tenant string, tried map[*view]bool) (w *view, fits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := tenant
+	switch {
+	case s.tenants[tenant] > s.opts.TenantBytes:
+	case s.bytes > s.opts.MaxBytes:
+		most := map[string]int64{}
+		for u := range s.eachUntried(tried) {
+			most[u.tenant] += u.held
+		}
+		for t, n := range most {
+			if n > most[from] || n == most[from] && t < from {
+				from = t
+			}
+		}
+	default:
+		return nil, true
+	}
+	for u := range s.eachUntried(tried) {
+		if u.tenant == from && (w == nil || u.last < w.last) {
+			w = u
+		}
+	}
+	return w, false
+}
+
+// eachUntried yields the views that hold something.
+func (s *States) eachUntried(tried map[*view]bool) iter.Seq[*view] {
+	return func(yield func(*view) bool) {
+		for _, u := range s.views {
+			if u.held > 0 && !tried[u] && !yield(u) {
+				return
+			}
+		}
+	}
+}
+
 // run reads for f what was committed since the last time. The view's lock is held for a batch at a time, never while the log is read.
 func (s *States) run(v *view, f *follow, shard Shard) {
 	err := s.read(v, f, shard)
 	v.mu.Lock()
+	v.tooLarge = nil
 	if err != nil {
 		s.dropLocked(v)
+	}
+	if errors.Is(err, ErrTooLarge) {
+		v.tooLarge, v.refused = shard, time.Now()
 	}
 	f.err = err
 	v.follow = nil
@@ -341,7 +425,7 @@ func (s *States) commitLocked(v *view, entity string, offset ids.Offset, changes
 			grown += int64(len(k.entity)+len(k.key)+len(c.Value)) + entryOverhead
 		}
 	}
-	if !s.growLocked(v, grown) {
+	if !s.growLocked(v, grown) && !s.makeRoomLocked(v) {
 		return ErrTooLarge
 	}
 	return nil

@@ -3,6 +3,9 @@ package cache
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,20 +146,60 @@ func TestStateReadError(t *testing.T) {
 	}
 }
 
-// TestTenantShare: the state of one tenant leaves room for that of another.
+// TestTenantShare: a view takes the place of what was not asked for longest: of its own tenant's when that has its share, else of the
+// tenant's that holds most.
 func TestTenantShare(t *testing.T) {
 	s := newStates(t, Options{MaxBytes: 4000})
 	for i, c := range []struct {
 		tenant string
 		size   int
 		err    error
-	}{{"a", 1500, nil}, {"a", 1500, ErrTooLarge}, {"b", 1500, nil}, {"c", 1500, ErrTooLarge}} {
+		held   string
+	}{
+		{"a", 1500, nil, "a"},
+		{"a", 1600, nil, "a"}, // instead of the first
+		{"b", 800, nil, "ab"},
+		{"b", 900, nil, "ab"},
+		{"c", 500, nil, "abc"}, // instead of the first of b
+		{"c", 2100, ErrTooLarge, "ab"},
+	} {
 		m := &memoryShard{}
 		m.commit(t, "e", Change{Key: "k", Value: make([]byte, c.size)})
 		id := ids.ShardID{Partition: int32(i)}
 		if _, err := s.Get(t.Context(), c.tenant, id, m, []byte("e"), "k"); !errors.Is(err, c.err) {
 			t.Errorf("shard %d, of %s: %v, want %v", i, c.tenant, err, c.err)
 		}
+		if got := strings.Join(slices.Sorted(maps.Keys(s.tenants)), ""); got != c.held {
+			t.Errorf("after shard %d, of %s: %s hold something, want %s", i, c.tenant, got, c.held)
+		}
+		if s.bytes > s.opts.MaxBytes {
+			t.Errorf("after shard %d: %d bytes", i, s.bytes)
+		}
+	}
+}
+
+// countedShard counts how often it is read.
+type countedShard struct {
+	memoryShard
+	reads int
+}
+
+func (m *countedShard) Batches(from ids.Offset, yield func([]byte) error) error {
+	m.reads++
+	return m.memoryShard.Batches(from, yield)
+}
+
+// TestTooLargeIsRemembered: a shard whose state does not fit is not read again for each who asks.
+func TestTooLargeIsRemembered(t *testing.T) {
+	s, m := newStates(t, Options{MaxBytes: 1000}), &countedShard{}
+	m.commit(t, "e", Change{Key: "k", Value: make([]byte, 900)})
+	for range 3 {
+		if _, err := s.Get(t.Context(), "a", ids.ShardID{}, m, []byte("e"), "k"); !errors.Is(err, ErrTooLarge) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if m.reads != 1 {
+		t.Errorf("read %d times", m.reads)
 	}
 }
 

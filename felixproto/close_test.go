@@ -1,8 +1,14 @@
 package felixproto
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go"
 
 	"github.com/felixlog/felix/felixproto/wire"
 )
@@ -121,5 +127,41 @@ func TestGoodbye(t *testing.T) {
 	}
 	if took := time.Since(began); took < defaultGoodbye {
 		t.Errorf("closed after %v", took)
+	}
+}
+
+// TestCloseWhileConnecting: connections that begin while the server is closed do not keep it from ending.
+func TestCloseWhileConnecting(t *testing.T) {
+	for range 10 {
+		r := newRig(t, rigOptions{})
+		stop := make(chan struct{})
+		var dialling sync.WaitGroup
+		for range 8 {
+			udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			must(t, err)
+			dialling.Go(func() {
+				defer func() { _ = udp.Close() }()
+				tr := &quic.Transport{Conn: udp}
+				defer func() { _ = tr.Close() }()
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+					_, _ = tr.Dial(ctx, r.addr, &tls.Config{RootCAs: r.roots, ServerName: "localhost", NextProtos: []string{Protocol}}, nil)
+					cancel()
+				}
+			})
+		}
+		eventually(t, func() bool {
+			r.server.mu.Lock()
+			defer r.server.mu.Unlock()
+			return r.server.admitted > 0
+		})
+		must(t, r.server.Close(t.Context()))
+		close(stop)
+		dialling.Wait()
 	}
 }

@@ -24,7 +24,7 @@
 // A subscription begins in the log and reads it by itself, as fast as its client takes it. Where it meets its shard's hub it becomes live:
 // the hub reads what was committed once, cuts it into frames once, and puts those into every queue. A hub may come with far more at once
 // than a queue has places, so on a durable stream what a full queue has no room for is not dropped yet: when the queue is written the
-// subscription reads it from the log. A client that takes nothing for about a second meanwhile is dropped for, alone; that is the
+// subscription reads it from the log. A client that takes nothing for about three seconds meanwhile is dropped for, alone; that is the
 // subscription's end, with the offset to resume from as its last frame. A hub keeps no records: when it is late it reads the log again, so
 // nothing can be lost before a queue. A small frame that finds nothing queued goes to the library at once, a few of them without waiting.
 //
@@ -55,6 +55,7 @@
 //   - upstream's client sends its whole first flight in one datagram of 4,096 bytes on loopback: see package internal/udp.
 //   - the client ends its sending side right after a subscribe and stops reading the answer's stream: the subscription must survive both.
 //   - an answer that is followed at once by the connection's close may never arrive: see conn.finish.
+//   - a listener's close waits for the connections that are being admitted, so no lock that admission takes may be held over it.
 //   - a stream that nobody reads to its end holds the client's stream credit for ever: every end reads or cancels.
 //   - a subscription that joined a hub at its own place, not the hub's, must leave out what the hub still brings from before it.
 //   - skipped_before is counted by each subscription: a hub that began later does not know what lies before its first event.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -288,6 +289,12 @@ func (s *Server) track(l *listener) bool {
 	return true
 }
 
+func (s *Server) sockets() []*listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.listeners))
+}
+
 func (s *Server) untrack(l *listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,11 +378,10 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	ends.Wait()
 	close(s.stopSweeps)
-	s.mu.Lock()
-	for l := range s.listeners {
+	// Not with the lock: this waits for connections that are being admitted, and those for the lock.
+	for _, l := range s.sockets() {
 		_ = l.quic.Close()
 	}
-	s.mu.Unlock()
 	s.states.Close()
 	s.tasks.end()
 	close(s.closed)

@@ -22,8 +22,9 @@ import (
 // It begins in the log. What lies between its start and the present it reads itself, a page at a time and as fast as the client takes it,
 // so nothing of it is ever dropped; where it meets the shard's hub it becomes live, and the hub fills its queue. What the queue has no
 // room for the log still has: when the queue is written the subscription reads on from there, and becomes live again. Only if the client
-// takes nothing for about a second while its queue is full is it dropped: on a durable stream that is the end, told to the client behind
-// what was queued. An ephemeral stream has no log, and drops at once.
+// takes nothing for about three seconds while its queue is full is it dropped; a client that reads slowly makes room in steps of what its
+// flow control announces. On a durable stream that is the end, told to the client behind what was queued. An ephemeral stream has no log,
+// and drops at once.
 type subscription struct {
 	s        *Server
 	conn     *conn
@@ -81,7 +82,7 @@ type subscription struct {
 // A subscriber is taken for stalled when its queue has been full and nothing could be written to it for so many looks in a row. Looks
 // are taken one after the other, so that a busy machine is not taken for a stalled reader.
 const (
-	stallLooks = 4
+	stallLooks = 12
 	stallLook  = 250 * time.Millisecond
 )
 

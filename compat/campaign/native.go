@@ -192,6 +192,8 @@ func (c *nativeCampaign) run(ctx context.Context) error {
 	// Publishers and the others end first; followers go on until they have everything.
 	stop, end := context.WithCancel(ctx)
 	defer end()
+	working, abort := context.WithCancel(ctx) // without a server there is nothing to finish
+	defer abort()
 	following, endFollowing := context.WithCancel(ctx)
 	defer endFollowing()
 	var publishing, others, reading sync.WaitGroup
@@ -203,7 +205,7 @@ func (c *nativeCampaign) run(ctx context.Context) error {
 	for i, p := range c.publishers {
 		random := rand.New(rand.NewPCG(c.o.seed, uint64(i)))
 		publishing.Go(func() {
-			if err := p.run(ctx, stop, random); err != nil {
+			if err := p.run(working, stop, random); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
@@ -212,10 +214,13 @@ func (c *nativeCampaign) run(ctx context.Context) error {
 	}
 	for i := range 2 {
 		random := rand.New(rand.NewPCG(c.o.seed, 100+uint64(i)))
-		others.Go(func() { c.replay(ctx, stop, random) })
+		others.Go(func() { c.replay(working, stop, random) })
 	}
-	others.Go(func() { c.malformed(ctx, stop, rand.New(rand.NewPCG(c.o.seed, 200))) })
+	others.Go(func() { c.malformed(working, stop, rand.New(rand.NewPCG(c.o.seed, 200))) })
 	err := c.allLives(ctx)
+	if err != nil {
+		abort()
+	}
 	end()
 	publishing.Wait()
 	others.Wait()

@@ -195,7 +195,7 @@ func (r *examReader) read(ctx context.Context, random *rand.Rand) error {
 	next, latest := r.sub.start, int64(-1)
 	for stallAt := time.Now(); ; {
 		if r.stalls && time.Now().After(stallAt) {
-			stalled := time.NewTimer(2*time.Second + time.Duration(random.Int64N(int64(3*time.Second))))
+			stalled := time.NewTimer(4*time.Second + time.Duration(random.Int64N(int64(3*time.Second))))
 			select {
 			case <-stalled.C:
 			case <-r.drain:

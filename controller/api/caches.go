@@ -3,6 +3,7 @@ package api
 import (
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 type cacheBody struct {
@@ -125,7 +126,7 @@ func createCache(c *call) (answer, error) {
 // newCache reads the values of a cache object.
 func (c *call) newCache(b body, name string) (cluster.NewCache, error) {
 	n := cluster.NewCache{TopicRef: cluster.TopicRef{
-		ID: newTopicID(), Tenant: c.params["tenant"], Namespace: c.params["namespace"], Name: name,
+		ID: ids.NewTopicID(), Tenant: c.params["tenant"], Namespace: c.params["namespace"], Name: name,
 	}}
 	if err := cluster.ValidateName("cache", name); err != nil {
 		return n, err

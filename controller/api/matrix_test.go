@@ -7,6 +7,7 @@ import (
 
 	"github.com/felixlog/felix/auth"
 	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // endpoint is how one route is called in the matrix.
@@ -122,8 +123,8 @@ var matrixKey = cluster.KeyFromSeed([]byte(strings.Repeat("k", 32)))
 func fillMatrix(r *rig) {
 	r.propose(cluster.PutSigningKey{Tenant: acme, Key: matrixKey})
 	r.propose(cluster.CreateResources{
-		Streams: []cluster.NewStream{{TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: "s"}, Shards: 1, ReplicationFactor: 1}},
-		Caches:  []cluster.NewCache{{TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: "c"}, Shards: 1, ReplicationFactor: 1}},
+		Streams: []cluster.NewStream{{TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: "s"}, Shards: 1, ReplicationFactor: 1}},
+		Caches:  []cluster.NewCache{{TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: "c"}, Shards: 1, ReplicationFactor: 1}},
 	})
 	r.propose(cluster.PutPolicy{Policy: cluster.Policy{Tenant: acme, Subject: "role:r", Object: "stream:acme/ns/s", Action: "stream.publish"}})
 	r.propose(cluster.PutGrouping{Grouping: cluster.Grouping{Tenant: acme, User: "p:u", Role: "role:r"}})

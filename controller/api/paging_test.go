@@ -21,7 +21,7 @@ func (r *rig) makeStreams(from, limit int) {
 		var cmd cluster.CreateStreams
 		for j := i; j < min(i+cluster.MaxCreateStreams, limit); j++ {
 			cmd.Streams = append(cmd.Streams, cluster.NewStream{
-				TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: streamName(j)}, Shards: 1, ReplicationFactor: 1,
+				TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: streamName(j)}, Shards: 1, ReplicationFactor: 1,
 			})
 		}
 		r.propose(cmd)
@@ -104,7 +104,7 @@ func TestPagingWhileStreamsComeAndGo(t *testing.T) {
 			}
 			make1 := func(name string) {
 				r.propose(cluster.CreateStreams{Streams: []cluster.NewStream{{
-					TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
+					TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
 				}}})
 			}
 			remove := func(i int) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/felixlog/felix/internal/cluster"
+	"github.com/felixlog/felix/internal/ids"
 )
 
 // bulk asks for streams or caches of one namespace through the route for many.
@@ -84,7 +85,7 @@ func TestCostIsIndependentOfTheTotal(t *testing.T) {
 	for i := 500; i < 10_000; i += 100 {
 		var cmd cluster.CreateResources
 		for j := i; j < i+100; j++ {
-			ref := cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: fmt.Sprintf("s%05d", j)}
+			ref := cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: fmt.Sprintf("s%05d", j)}
 			cmd.Streams = append(cmd.Streams, cluster.NewStream{TopicRef: ref, Shards: 1, ReplicationFactor: 1})
 			cmd.Caches = append(cmd.Caches, cluster.NewCache{TopicRef: ref, Shards: 1, ReplicationFactor: 1})
 		}
@@ -145,7 +146,7 @@ func TestPagingOfCachesAndNamespaces(t *testing.T) {
 		name := fmt.Sprintf("s%04d", i)
 		r.propose(cluster.CreateNamespace{Tenant: acme, Name: name})
 		r.propose(cluster.CreateResources{Caches: []cluster.NewCache{{
-			TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
+			TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
 		}}})
 		if i%100 == 7 {
 			few = append(few, name)
@@ -163,7 +164,7 @@ func TestPagingOfCachesAndNamespaces(t *testing.T) {
 			nsPath + "/caches", "cache", r.admin(acme), r.token(acme, cacheRights...), 1000,
 			func(name string) cluster.Command {
 				return cluster.CreateResources{Caches: []cluster.NewCache{{
-					TopicRef: cluster.TopicRef{ID: newTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
+					TopicRef: cluster.TopicRef{ID: ids.NewTopicID(), Tenant: acme, Namespace: "ns", Name: name}, Shards: 1, ReplicationFactor: 1,
 				}}}
 			},
 			func(name string) cluster.Command {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"crypto/rand"
 	"iter"
 	"math"
 	"net/http"
@@ -201,7 +200,7 @@ func createStream(c *call) (answer, error) {
 // newStream reads the values of a stream object. Names and combinations are the state machine's to judge.
 func (c *call) newStream(b body, name string) (cluster.NewStream, error) {
 	n := cluster.NewStream{TopicRef: cluster.TopicRef{
-		ID: newTopicID(), Tenant: c.params["tenant"], Namespace: c.params["namespace"], Name: name,
+		ID: ids.NewTopicID(), Tenant: c.params["tenant"], Namespace: c.params["namespace"], Name: name,
 	}}
 	if err := cluster.ValidateStreamName(n.Namespace, name); err != nil {
 		return n, err
@@ -236,15 +235,6 @@ func (c *call) newStream(b body, name string) (cluster.NewStream, error) {
 	n.AnyRouting = !b.has("routing")
 	n.Region, err = c.region(b)
 	return n, err
-}
-
-// newTopicID draws a random UUID (version 4), which is never one of the reserved ids.
-func newTopicID() ids.TopicID {
-	var id ids.TopicID
-	_, _ = rand.Read(id[:]) // never fails
-	id[6] = id[6]&0x0f | 0x40
-	id[8] = id[8]&0x3f | 0x80
-	return id
 }
 
 // word reads an optional enumeration; the zero value stands for one that is absent.

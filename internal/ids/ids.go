@@ -2,6 +2,7 @@ package ids
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -35,6 +36,20 @@ const NoBroker BrokerID = -1
 // TopicID is the random UUID of one incarnation of a stream or topic. Deleting and re-creating a name gives a new one.
 // The zero value means "none" (KIP-516).
 type TopicID [16]byte
+
+// NewTopicID draws a random UUID (version 4), which is none of Kafka's reserved ones. As with Kafka's, its Base64 form does not begin with
+// a dash, so that it can stand among the arguments of a command.
+func NewTopicID() TopicID {
+	for {
+		var t TopicID
+		_, _ = rand.Read(t[:]) // never fails
+		t[6] = t[6]&0x0f | 0x40
+		t[8] = t[8]&0x3f | 0x80
+		if t.Base64()[0] != '-' {
+			return t
+		}
+	}
+}
 
 // IsZero reports whether t is the "none" value.
 func (t TopicID) IsZero() bool { return t == TopicID{} }

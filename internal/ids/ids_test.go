@@ -29,3 +29,14 @@ func TestParseTopicIDRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestNewTopicID(t *testing.T) {
+	seen := map[ids.TopicID]bool{}
+	for range 10_000 {
+		id := ids.NewTopicID()
+		if text := id.Base64(); text[0] == '-' || id.String()[14] != '4' || seen[id] {
+			t.Fatalf("drew %v, %s", id, text)
+		}
+		seen[id] = true
+	}
+}
