@@ -61,7 +61,8 @@
 // # Inside
 //
 // conn.go has connections and the streams that authenticate on them; client.go the places for connections; route.go where a shard is led, and
-// redirects. A Publisher has a lane for each shard (lane.go), whose settle.go decides what becomes of batches; lane.go opens with the rules.
+// redirects; partition.go the choice of shards. A Publisher has a lane for each shard (lane.go), whose settle.go decides what becomes of
+// batches; lane.go opens with the rules.
 // A Subscription has a reader for each shard (reader.go), which subscribes again where it was. A Client owns its connections; a publisher or
 // subscription owns its goroutines, and a stream belongs to one goroutine that writes and at most one that reads.
 //
@@ -77,5 +78,6 @@
 //   - after a refusal one batch is sent alone. Those behind it would be refused as out of sequence, and in step with a server that refuses
 //     every so many requests nothing would ever go through.
 //   - a stream that is given up resets what was not sent. Without answers a publisher ends its stream instead, and waits for the server's end.
+//   - a server that does not know of named shards ignores them: what names one is not sent before the server has said that it takes them.
 //   - an event stream that is reset before its first frame was read is nobody's: a subscriber waits for its own only so long.
 package client
