@@ -35,6 +35,7 @@ const (
 	kindActivateSigningKey  = 18
 	kindRetireSigningKey    = 19
 	kindInitializeTenant    = 20
+	kindDeleteTenantCounted = 21 // kind 16 was written before there were incarnations
 	kindCreateResources     = 40
 	kindUpdateCache         = 41
 	kindDeleteCache         = 42
