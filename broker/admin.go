@@ -71,10 +71,39 @@ func (b *Broker) CreateTopics(ctx context.Context, caller *Caller, topics []NewT
 			out.refuse(i, t.Namespace, t.Stream)
 			continue
 		}
+		if err := b.checkNewLists(caller, t); err != nil {
+			out.results[i].Err = err
+			continue
+		}
 		out.ask(i)
 		cmd.Topics = append(cmd.Topics, b.newTopic(caller, t))
 	}
 	return out.finish(ctx, b, cmd)
+}
+
+// checkNewLists refuses a new topic of which a list names one thing twice. What comes before configurations in the order of the controller's
+// checks is left to it.
+func (b *Broker) checkNewLists(caller *Caller, t *NewTopic) error {
+	if b.Image().Topic(caller.Tenant, t.Namespace, t.Stream) != nil || cluster.ValidateStreamName(t.Namespace, t.Stream) != nil {
+		return nil
+	}
+	return cluster.CheckDuplicates("cleanup.policy", t.Configs["cleanup.policy"])
+}
+
+// checkChangedLists refuses changes that set a list which names one thing twice. A topic that is not there is left to the controller.
+func (b *Broker) checkChangedLists(ref cluster.TopicRef, changes []cluster.ConfigChange) error {
+	if b.Image().Topic(ref.Tenant, ref.Namespace, ref.Name) == nil {
+		return nil
+	}
+	for _, ch := range changes {
+		if ch.Op != cluster.ConfigSet {
+			continue // the others make no duplicates
+		}
+		if err := cluster.CheckDuplicates(ch.Name, ch.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *Broker) newTopic(caller *Caller, t *NewTopic) cluster.NewTopic {
@@ -135,7 +164,13 @@ func (b *Broker) AlterTopicConfigs(ctx context.Context, caller *Caller, topics [
 	cmd := cluster.SetTopicConfigs{Topics: make([]cluster.TopicConfigChange, 0, len(topics)), ValidateOnly: validateOnly}
 	out := newOutcome(len(topics))
 	for i := range topics {
-		if ref, ok := b.resolve(caller, &topics[i].Topic, i, out); ok {
+		ref, ok := b.resolve(caller, &topics[i].Topic, i, out)
+		if !ok {
+			continue
+		}
+		if err := b.checkChangedLists(ref, topics[i].Changes); err != nil {
+			out.takeBack(i, err)
+		} else {
 			cmd.Topics = append(cmd.Topics, cluster.TopicConfigChange{Topic: ref, Replace: topics[i].Replace, Changes: topics[i].Changes})
 		}
 	}
@@ -180,6 +215,12 @@ type outcome struct {
 func newOutcome(n int) *outcome { return &outcome{results: make([]TopicResult, n)} }
 
 func (o *outcome) ask(i int) { o.asked = append(o.asked, i) }
+
+// takeBack answers the item that was asked last.
+func (o *outcome) takeBack(i int, err error) {
+	o.asked = o.asked[:len(o.asked)-1]
+	o.results[i].Err = err
+}
 
 func (o *outcome) refuse(i int, namespace, stream string) {
 	o.results[i].Err = errcode.Newf(errcode.UnauthorizedTopic, "%s is needed on %s/%s", StreamManage, namespace, stream)

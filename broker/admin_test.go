@@ -204,6 +204,31 @@ func TestGrowAndConfigure(t *testing.T) {
 	}
 }
 
+// TestDuplicatesInLists: a list that names one thing twice is refused, wherever it comes from, after what the controller looks at first.
+func TestDuplicatesInLists(t *testing.T) {
+	f := newAdminFixture(t, nil)
+	twice := map[string]string{"cleanup.policy": "compact, compact"}
+	topic := func(stream string, configs map[string]string) NewTopic {
+		return NewTopic{Namespace: "default", Stream: stream, Partitions: 1, ReplicationFactor: 1, Configs: configs}
+	}
+	create := func(dry bool) []TopicResult {
+		return f.b.CreateTopics(t.Context(), f.all, []NewTopic{topic("new", twice), topic("t", nil), topic("not a name", twice)}, dry)
+	}
+	wantKinds(t, "validate", create(true), errcode.InvalidConfig, errcode.OK, errcode.InvalidTopic)
+	wantKinds(t, "create", create(false), errcode.InvalidConfig, errcode.OK, errcode.InvalidTopic)
+	wantKinds(t, "create again", f.b.CreateTopics(t.Context(), f.all, []NewTopic{topic("t", twice)}, false), errcode.TopicExists)
+	changes := []cluster.ConfigChange{{Name: "retention.ms", Value: "5"}, {Name: "cleanup.policy", Value: "delete,compact,delete"}}
+	name := func(stream string) TopicName { return TopicName{Namespace: "default", Stream: stream} }
+	for _, dry := range []bool{true, false} {
+		wantKinds(t, "change", f.b.AlterTopicConfigs(t.Context(), f.all, []ConfigChanges{
+			{Topic: name("t"), Changes: changes}, {Topic: name("t"), Changes: changes[:1]}, {Topic: name("none"), Changes: changes},
+		}, dry), errcode.InvalidConfig, errcode.OK, errcode.UnknownShard)
+	}
+	if o := f.b.Image().Topic("default", "default", "t").Overrides; len(o) != 1 || f.b.Image().Topic("default", "default", "new") != nil {
+		t.Errorf("configured: %v", o)
+	}
+}
+
 func TestControllerFailureReachesEveryItem(t *testing.T) {
 	f := newAdminFixture(t, nil)
 	f.store.Fail(controller.ErrUnknownOutcome)
