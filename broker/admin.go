@@ -78,7 +78,7 @@ func (b *Broker) CreateTopics(ctx context.Context, caller *Caller, topics []NewT
 		out.ask(i)
 		cmd.Topics = append(cmd.Topics, b.newTopic(caller, t))
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // checkNewLists refuses a new topic of which a list names one thing twice. What comes before configurations in the order of the controller's
@@ -142,7 +142,7 @@ func (b *Broker) DeleteTopics(ctx context.Context, caller *Caller, topics []Topi
 			cmd.Topics = append(cmd.Topics, ref)
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // CreatePartitions grows topics that were made through Kafka. Errors of items: as for DeleteTopics; InvalidPartitions when the count
@@ -155,7 +155,7 @@ func (b *Broker) CreatePartitions(ctx context.Context, caller *Caller, topics []
 			cmd.Topics = append(cmd.Topics, cluster.MorePartitions{Topic: ref, Count: topics[i].Count, Assignment: topics[i].Assignment})
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // AlterTopicConfigs changes configurations of topics; on return they hold here. Errors of items: as for DeleteTopics; InvalidConfig for
@@ -174,7 +174,7 @@ func (b *Broker) AlterTopicConfigs(ctx context.Context, caller *Caller, topics [
 			cmd.Topics = append(cmd.Topics, cluster.TopicConfigChange{Topic: ref, Replace: topics[i].Replace, Changes: topics[i].Changes})
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // resolve decides whether the caller may manage the topic of item i. By id, a topic that it may not even know of does not exist.
@@ -228,11 +228,11 @@ func (o *outcome) refuse(i int, namespace, stream string) {
 
 // finish proposes the command, unless nothing is left to ask, and fills in what it answers. The caller sees its own change at once: the
 // image is applied to the open shards before the answer.
-func (o *outcome) finish(ctx context.Context, b *Broker, cmd cluster.Command) []TopicResult {
+func (o *outcome) finish(ctx context.Context, b *Broker, caller *Caller, cmd cluster.Command) []TopicResult {
 	if len(o.asked) == 0 {
 		return o.results
 	}
-	res, err := b.opts.Metadata.Propose(ctx, cmd)
+	res, err := b.opts.Metadata.Propose(ctx, caller.guarded(cmd))
 	if err == nil {
 		err = res.Err
 	}

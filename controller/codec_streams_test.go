@@ -47,6 +47,8 @@ func streamSamples() []cluster.Command {
 		cluster.DeleteNamespace{Tenant: "default", Name: "n1"},
 		cluster.DeleteTenant{Name: "gone"},
 		cluster.DeleteTenant{Name: "gone before", Uncounted: true},
+		cluster.Guarded{Tenant: "t", Incarnation: 300, Command: cluster.DeleteNamespace{Tenant: "t", Name: "n"}},
+		cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{Topics: []cluster.NewTopic{{ID: topicID(9), Tenant: "t", Namespace: "n", Name: "guarded", Partitions: 1, ReplicationFactor: 1}}}},
 	}
 }
 
