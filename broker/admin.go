@@ -71,10 +71,39 @@ func (b *Broker) CreateTopics(ctx context.Context, caller *Caller, topics []NewT
 			out.refuse(i, t.Namespace, t.Stream)
 			continue
 		}
+		if err := b.checkNewLists(caller, t); err != nil {
+			out.results[i].Err = err
+			continue
+		}
 		out.ask(i)
 		cmd.Topics = append(cmd.Topics, b.newTopic(caller, t))
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
+}
+
+// checkNewLists refuses a new topic of which a list names one thing twice. What comes before configurations in the order of the controller's
+// checks is left to it.
+func (b *Broker) checkNewLists(caller *Caller, t *NewTopic) error {
+	if b.Image().Topic(caller.Tenant, t.Namespace, t.Stream) != nil || cluster.ValidateStreamName(t.Namespace, t.Stream) != nil {
+		return nil
+	}
+	return cluster.CheckDuplicates("cleanup.policy", t.Configs["cleanup.policy"])
+}
+
+// checkChangedLists refuses changes that set a list which names one thing twice. A topic that is not there is left to the controller.
+func (b *Broker) checkChangedLists(ref cluster.TopicRef, changes []cluster.ConfigChange) error {
+	if b.Image().Topic(ref.Tenant, ref.Namespace, ref.Name) == nil {
+		return nil
+	}
+	for _, ch := range changes {
+		if ch.Op != cluster.ConfigSet {
+			continue // the others make no duplicates
+		}
+		if err := cluster.CheckDuplicates(ch.Name, ch.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *Broker) newTopic(caller *Caller, t *NewTopic) cluster.NewTopic {
@@ -113,7 +142,7 @@ func (b *Broker) DeleteTopics(ctx context.Context, caller *Caller, topics []Topi
 			cmd.Topics = append(cmd.Topics, ref)
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // CreatePartitions grows topics that were made through Kafka. Errors of items: as for DeleteTopics; InvalidPartitions when the count
@@ -126,7 +155,7 @@ func (b *Broker) CreatePartitions(ctx context.Context, caller *Caller, topics []
 			cmd.Topics = append(cmd.Topics, cluster.MorePartitions{Topic: ref, Count: topics[i].Count, Assignment: topics[i].Assignment})
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // AlterTopicConfigs changes configurations of topics; on return they hold here. Errors of items: as for DeleteTopics; InvalidConfig for
@@ -135,11 +164,17 @@ func (b *Broker) AlterTopicConfigs(ctx context.Context, caller *Caller, topics [
 	cmd := cluster.SetTopicConfigs{Topics: make([]cluster.TopicConfigChange, 0, len(topics)), ValidateOnly: validateOnly}
 	out := newOutcome(len(topics))
 	for i := range topics {
-		if ref, ok := b.resolve(caller, &topics[i].Topic, i, out); ok {
+		ref, ok := b.resolve(caller, &topics[i].Topic, i, out)
+		if !ok {
+			continue
+		}
+		if err := b.checkChangedLists(ref, topics[i].Changes); err != nil {
+			out.takeBack(i, err)
+		} else {
 			cmd.Topics = append(cmd.Topics, cluster.TopicConfigChange{Topic: ref, Replace: topics[i].Replace, Changes: topics[i].Changes})
 		}
 	}
-	return out.finish(ctx, b, cmd)
+	return out.finish(ctx, b, caller, cmd)
 }
 
 // resolve decides whether the caller may manage the topic of item i. By id, a topic that it may not even know of does not exist.
@@ -181,17 +216,23 @@ func newOutcome(n int) *outcome { return &outcome{results: make([]TopicResult, n
 
 func (o *outcome) ask(i int) { o.asked = append(o.asked, i) }
 
+// takeBack answers the item that was asked last.
+func (o *outcome) takeBack(i int, err error) {
+	o.asked = o.asked[:len(o.asked)-1]
+	o.results[i].Err = err
+}
+
 func (o *outcome) refuse(i int, namespace, stream string) {
 	o.results[i].Err = errcode.Newf(errcode.UnauthorizedTopic, "%s is needed on %s/%s", StreamManage, namespace, stream)
 }
 
 // finish proposes the command, unless nothing is left to ask, and fills in what it answers. The caller sees its own change at once: the
 // image is applied to the open shards before the answer.
-func (o *outcome) finish(ctx context.Context, b *Broker, cmd cluster.Command) []TopicResult {
+func (o *outcome) finish(ctx context.Context, b *Broker, caller *Caller, cmd cluster.Command) []TopicResult {
 	if len(o.asked) == 0 {
 		return o.results
 	}
-	res, err := b.opts.Metadata.Propose(ctx, cmd)
+	res, err := b.opts.Metadata.Propose(ctx, caller.guarded(cmd))
 	if err == nil {
 		err = res.Err
 	}

@@ -122,6 +122,9 @@ func TestRightsComeBeforeExistence(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := f.b.Image().Topic("default", "default", "have")
+	if _, err := f.b.opts.Metadata.Propose(t.Context(), cluster.CreateTenant{Name: "elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
 	some := &Caller{Tenant: "default", Rights: rights{
 		"stream.manage default/mine": true, "stream.manage other/mine": true, "stream.manage made/mine": true, "ns.manage made/": true,
 	}}
@@ -201,6 +204,66 @@ func TestGrowAndConfigure(t *testing.T) {
 	wantKinds(t, "replace", set(true, false, cluster.ConfigChange{Name: "segment.ms", Value: "7"}), errcode.OK)
 	if diff := cmp.Diff(map[string]string{"segment.ms": "7"}, f.b.Image().Topic("default", "default", "t").Overrides); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDuplicatesInLists: a list that names one thing twice is refused, wherever it comes from, after what the controller looks at first.
+func TestDuplicatesInLists(t *testing.T) {
+	f := newAdminFixture(t, nil)
+	twice := map[string]string{"cleanup.policy": "compact, compact"}
+	topic := func(stream string, configs map[string]string) NewTopic {
+		return NewTopic{Namespace: "default", Stream: stream, Partitions: 1, ReplicationFactor: 1, Configs: configs}
+	}
+	create := func(dry bool) []TopicResult {
+		return f.b.CreateTopics(t.Context(), f.all, []NewTopic{topic("new", twice), topic("t", nil), topic("not a name", twice)}, dry)
+	}
+	wantKinds(t, "validate", create(true), errcode.InvalidConfig, errcode.OK, errcode.InvalidTopic)
+	wantKinds(t, "create", create(false), errcode.InvalidConfig, errcode.OK, errcode.InvalidTopic)
+	wantKinds(t, "create again", f.b.CreateTopics(t.Context(), f.all, []NewTopic{topic("t", twice)}, false), errcode.TopicExists)
+	changes := []cluster.ConfigChange{{Name: "retention.ms", Value: "5"}, {Name: "cleanup.policy", Value: "delete,compact,delete"}}
+	name := func(stream string) TopicName { return TopicName{Namespace: "default", Stream: stream} }
+	for _, dry := range []bool{true, false} {
+		wantKinds(t, "change", f.b.AlterTopicConfigs(t.Context(), f.all, []ConfigChanges{
+			{Topic: name("t"), Changes: changes}, {Topic: name("t"), Changes: changes[:1]}, {Topic: name("none"), Changes: changes},
+		}, dry), errcode.InvalidConfig, errcode.OK, errcode.UnknownShard)
+	}
+	if o := f.b.Image().Topic("default", "default", "t").Overrides; len(o) != 1 || f.b.Image().Topic("default", "default", "new") != nil {
+		t.Errorf("configured: %v", o)
+	}
+}
+
+// TestCallerOfATenantBefore: who logged in to a tenant that was deleted since changes nothing in the next one of its name.
+func TestCallerOfATenantBefore(t *testing.T) {
+	f := newAdminFixture(t, nil)
+	for _, cmd := range []cluster.Command{cluster.DeleteTenant{Name: "default"}, cluster.CreateTenant{Name: "default"}} {
+		if res, err := f.b.opts.Metadata.Propose(t.Context(), cmd); err != nil || res.Err != nil {
+			t.Fatal(err, res.Err)
+		}
+	}
+	now := &Caller{Tenant: "default", Incarnation: f.b.Image().Tenant("default").Incarnation}
+	if err := f.b.CreateTopic(t.Context(), now, "default", "t"); err != nil {
+		t.Fatal(err)
+	}
+	gone := errcode.ResourceNotFound
+	name := TopicName{Namespace: "default", Stream: "t"}
+	for _, dry := range []bool{true, false} {
+		wantKinds(t, "create", f.b.CreateTopics(t.Context(), f.all, []NewTopic{{Namespace: "default", Stream: "u", Partitions: 1, ReplicationFactor: 1}}, dry), gone)
+		wantKinds(t, "grow", f.b.CreatePartitions(t.Context(), f.all, []MorePartitions{{Topic: name, Count: 9}}, dry), gone)
+		wantKinds(t, "configure", f.b.AlterTopicConfigs(t.Context(), f.all, []ConfigChanges{
+			{Topic: name, Changes: []cluster.ConfigChange{{Name: "retention.ms", Value: "5"}}},
+		}, dry), gone)
+		change := cluster.QuotaChange{
+			Entity: cluster.QuotaEntity{User: cluster.QuotaName{Kind: cluster.QuotaDefault}},
+			Rates:  []cluster.RateChange{{Rate: cluster.ProducerByteRate, Value: 1}},
+		}
+		if errs := f.b.AlterClientQuotas(t.Context(), f.all, []cluster.QuotaChange{change}, dry); errcode.Of(errs[0]) != gone {
+			t.Errorf("quota: %v", errs[0])
+		}
+	}
+	wantKinds(t, "delete", f.b.DeleteTopics(t.Context(), f.all, []TopicName{name}), gone)
+	topic := f.b.Image().Topic("default", "default", "t")
+	if topic == nil || topic.Overrides != nil || len(topic.Partitions) != 4 || f.b.Image().TopicCount() != 1 || f.b.Image().QuotaCount() != 0 {
+		t.Errorf("topic %+v, %d topics, %d quotas", topic, f.b.Image().TopicCount(), f.b.Image().QuotaCount())
 	}
 }
 

@@ -1,5 +1,7 @@
 package broker
 
+import "github.com/felixlog/felix/internal/cluster"
+
 // Action is a right on a stream or namespace (security rules, section 4.2).
 type Action uint8
 
@@ -50,3 +52,8 @@ func (c *Caller) Allowed(action Action, namespace, stream string) bool {
 
 // AllowedGroup reports whether the caller may do action to a group of its tenant that Kafka clients made.
 func (c *Caller) AllowedGroup(action Action, group string) bool { return c.Allowed(action, "", group) }
+
+// guarded is a command that is refused once the caller's tenant is another one than at the login.
+func (c *Caller) guarded(cmd cluster.Command) cluster.Command {
+	return cluster.Guarded{Tenant: c.Tenant, Incarnation: c.Incarnation, Command: cmd}
+}

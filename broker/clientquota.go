@@ -173,7 +173,7 @@ func (b *Broker) AlterClientQuotas(ctx context.Context, caller *Caller, changes 
 			changes[i].Entity.Tenant = caller.Tenant
 		}
 		var res cluster.Result
-		res, err = b.opts.Metadata.Propose(ctx, cluster.SetClientQuotas{Changes: changes, ValidateOnly: validateOnly})
+		res, err = b.opts.Metadata.Propose(ctx, caller.guarded(cluster.SetClientQuotas{Changes: changes, ValidateOnly: validateOnly}))
 		if err == nil {
 			err = res.Err
 		}

@@ -35,6 +35,8 @@ const (
 	kindActivateSigningKey  = 18
 	kindRetireSigningKey    = 19
 	kindInitializeTenant    = 20
+	kindDeleteTenantCounted = 21 // kind 16 was written before there were incarnations
+	kindGuarded             = 22 // before the kind of what it guards
 	kindCreateResources     = 40
 	kindUpdateCache         = 41
 	kindDeleteCache         = 42
@@ -52,6 +54,20 @@ var errNoEncoding = errors.New("controller: command without an encoding")
 func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 	w := &writer{b: make([]byte, 0, 64)}
 	w.byte(commandVersion)
+	if g, ok := cmd.(cluster.Guarded); ok {
+		w.byte(kindGuarded)
+		w.text(g.Tenant)
+		w.uint(g.Incarnation)
+		cmd = g.Command
+	}
+	if err := w.command(cmd); err != nil {
+		return nil, err
+	}
+	return w.seal(), nil
+}
+
+// command writes the kind and the fields of a command without a guard.
+func (w *writer) command(cmd cluster.Command) error {
 	switch c := cmd.(type) {
 	case cluster.Bootstrap:
 		w.byte(kindBootstrap)
@@ -85,7 +101,7 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		w.text(c.Name)
 	case cluster.CreateTopics:
 		if c.ValidateOnly {
-			return nil, errNoEncoding
+			return errNoEncoding
 		}
 		w.byte(kindCreateTopics)
 		w.count(len(c.Topics))
@@ -100,7 +116,7 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		}
 	case cluster.CreatePartitions:
 		if c.ValidateOnly {
-			return nil, errNoEncoding
+			return errNoEncoding
 		}
 		w.byte(kindCreatePartitions)
 		w.count(len(c.Topics))
@@ -111,7 +127,7 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		}
 	case cluster.SetTopicConfigs:
 		if c.ValidateOnly {
-			return nil, errNoEncoding
+			return errNoEncoding
 		}
 		w.byte(kindSetTopicConfigs)
 		w.count(len(c.Topics))
@@ -123,7 +139,7 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		w.int(int64(c.Count))
 	case cluster.SetClientQuotas:
 		if c.ValidateOnly {
-			return nil, errNoEncoding
+			return errNoEncoding
 		}
 		w.byte(kindSetClientQuotas)
 		w.count(len(c.Changes))
@@ -132,10 +148,10 @@ func EncodeCommand(cmd cluster.Command) ([]byte, error) {
 		}
 	default:
 		if !w.streamCommand(cmd) && !w.resourceCommand(cmd) {
-			return nil, fmt.Errorf("%w: %T", errNoEncoding, cmd)
+			return fmt.Errorf("%w: %T", errNoEncoding, cmd)
 		}
 	}
-	return w.seal(), nil
+	return nil
 }
 
 // DecodeCommand reads what EncodeCommand wrote. Errors: ErrCorrupt, or a version or kind that this Felix does not know.
@@ -147,8 +163,28 @@ func DecodeCommand(b []byte) (cluster.Command, error) {
 	if v := r.byte(); v != commandVersion {
 		return nil, fmt.Errorf("command of version %d, this server knows %d", v, commandVersion)
 	}
+	kind := r.byte()
+	var g cluster.Guarded
+	guarded := kind == kindGuarded
+	if guarded {
+		g.Tenant, g.Incarnation = r.text(), r.uint()
+		kind = r.byte()
+	}
+	cmd := r.command(kind)
+	if cmd == nil && r.err == nil {
+		return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
+	}
+	if guarded {
+		g.Command = cmd
+		cmd = g
+	}
+	return cmd, r.end()
+}
+
+// command reads the fields of a command without a guard; nil: the kind is of none.
+func (r *reader) command(kind byte) cluster.Command {
 	var cmd cluster.Command
-	switch kind := r.byte(); kind {
+	switch kind {
 	case kindBootstrap:
 		cmd = cluster.Bootstrap{ClusterID: r.text(), Tenant: r.text(), Namespace: r.text()}
 	case kindRegisterNode:
@@ -193,11 +229,8 @@ func DecodeCommand(b []byte) (cluster.Command, error) {
 		if cmd = r.streamCommand(kind); cmd == nil {
 			cmd = r.resourceCommand(kind)
 		}
-		if cmd == nil {
-			return nil, fmt.Errorf("command of kind %d, which this server does not know", kind)
-		}
 	}
-	return cmd, r.end()
+	return cmd
 }
 
 // Fewest bytes that an element takes: the bound that a count is checked against before its slice is made.

@@ -19,7 +19,11 @@ func (w *writer) streamCommand(cmd cluster.Command) bool {
 		w.text(c.Tenant)
 		w.text(c.Name)
 	case cluster.DeleteTenant:
-		w.byte(kindDeleteTenant)
+		if c.Uncounted {
+			w.byte(kindDeleteTenant)
+		} else {
+			w.byte(kindDeleteTenantCounted)
+		}
 		w.text(c.Name)
 	case cluster.InitializeTenant:
 		w.byte(kindInitializeTenant)
@@ -69,6 +73,8 @@ func (r *reader) streamCommand(kind byte) cluster.Command {
 	case kindDeleteNamespace:
 		return cluster.DeleteNamespace{Tenant: r.text(), Name: r.text()}
 	case kindDeleteTenant:
+		return cluster.DeleteTenant{Name: r.text(), Uncounted: true}
+	case kindDeleteTenantCounted:
 		return cluster.DeleteTenant{Name: r.text()}
 	case kindInitializeTenant:
 		return r.initializeTenant()

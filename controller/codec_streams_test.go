@@ -46,6 +46,9 @@ func streamSamples() []cluster.Command {
 		cluster.RetireSigningKey{Tenant: "t", ID: cluster.KeyFromSeed(seed(2)).ID},
 		cluster.DeleteNamespace{Tenant: "default", Name: "n1"},
 		cluster.DeleteTenant{Name: "gone"},
+		cluster.DeleteTenant{Name: "gone before", Uncounted: true},
+		cluster.Guarded{Tenant: "t", Incarnation: 300, Command: cluster.DeleteNamespace{Tenant: "t", Name: "n"}},
+		cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{Topics: []cluster.NewTopic{{ID: topicID(9), Tenant: "t", Namespace: "n", Name: "guarded", Partitions: 1, ReplicationFactor: 1}}}},
 	}
 }
 
@@ -162,6 +165,70 @@ func TestSnapshotOfVersionThree(t *testing.T) {
 	}
 	if want := s.image.TenantsDeleted(); want == 0 || again.TenantsDeleted() != want || again.HasTenant("t", 0) || !again.HasTenant("t", want) || !again.HasTenant("default", 0) {
 		t.Errorf("tenants deleted %d, tenant %+v", again.TenantsDeleted(), again.Tenant("t"))
+	}
+}
+
+// TestLogOfBeforeIncarnations replays commands as they were written before tenants had incarnations: it comes to what a snapshot of that time
+// says, and what is deleted from then on counts.
+func TestLogOfBeforeIncarnations(t *testing.T) {
+	s := newState(cluster.NewImage(nil))
+	command := func(kind byte, texts ...string) []byte {
+		w := &writer{b: []byte{commandVersion, kind}}
+		for _, text := range texts {
+			w.text(text)
+		}
+		return w.seal()
+	}
+	for _, b := range [][]byte{
+		command(kindBootstrap, "c", "default", "default"), command(kindCreateTenant, "a", ""), command(kindDeleteTenant, "a"),
+		command(kindCreateTenant, "a", ""), command(kindCreateTenant, "b", "B"),
+	} {
+		cmd, err := DecodeCommand(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := s.next(cmd); res.Err != nil {
+			t.Fatal(res.Err)
+		}
+		if again, err := EncodeCommand(cmd); err != nil || !bytes.Equal(again, b) {
+			t.Errorf("%+v is written otherwise now: %v", cmd, err)
+		}
+	}
+	w := &writer{b: append([]byte(snapshotMagic), noIncarnationsVersion)}
+	w.uint(s.image.Version())
+	w.text("c")
+	w.int(int64(s.image.NextBroker()))
+	w.int(s.image.NextProducerID())
+	w.count(0) // nodes
+	w.count(3)
+	for _, tenant := range [][2]string{{"a", ""}, {"b", "B"}, {"default", ""}} {
+		w.text(tenant[0])
+		w.text(tenant[1])
+		if tenant[0] == "default" {
+			w.count(1)
+			w.text("default")
+			w.text("")
+		} else {
+			w.count(0)
+		}
+		w.count(0) // keys
+	}
+	for range 4 { // deleted, quotas, replica sets, topics
+		w.count(0)
+	}
+	m, err := DecodeSnapshot(w.seal(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(EncodeSnapshot(m), EncodeSnapshot(s.image)) {
+		t.Fatalf("log and snapshot differ: tenants deleted %d and %d, tenant a %+v and %+v",
+			s.image.TenantsDeleted(), m.TenantsDeleted(), s.image.Tenant("a"), m.Tenant("a"))
+	}
+	s.next(cluster.DeleteTenant{Name: "a"})
+	deleted := s.image.Version()
+	s.next(cluster.CreateTenant{Name: "a"})
+	if !s.image.HasTenant("a", deleted) || !s.image.HasTenant("b", 0) {
+		t.Errorf("a deletion of now: tenants %+v, %+v", s.image.Tenant("a"), s.image.Tenant("b"))
 	}
 }
 

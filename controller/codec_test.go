@@ -74,7 +74,11 @@ func TestCommandRoundTrip(t *testing.T) {
 			}
 		}
 	}
-	for _, cmd := range []cluster.Command{nil, cluster.CreateTopics{ValidateOnly: true}, cluster.CreatePartitions{ValidateOnly: true}, cluster.SetTopicConfigs{ValidateOnly: true}, cluster.SetClientQuotas{ValidateOnly: true}} {
+	for _, cmd := range []cluster.Command{
+		nil, cluster.CreateTopics{ValidateOnly: true}, cluster.CreatePartitions{ValidateOnly: true}, cluster.SetTopicConfigs{ValidateOnly: true}, cluster.SetClientQuotas{ValidateOnly: true},
+		cluster.Guarded{Tenant: "t"}, cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{ValidateOnly: true}},
+		cluster.Guarded{Tenant: "t", Command: cluster.Guarded{Tenant: "t", Command: cluster.AllocateProducerIDs{Count: 1}}},
+	} {
 		if _, err := EncodeCommand(cmd); err == nil {
 			t.Errorf("%T has an encoding", cmd)
 		}
@@ -96,6 +100,10 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 		{1, kindCreateResources, 0, 200, 1},
 		{1, kindUpdateCache, 1, 't', 1, 'n', 1, 'c', 2, 0},
 		{1, kindPausePlacement, 2},
+		{1, kindGuarded, 1, 't'},
+		{1, kindGuarded, 1, 't', 0},
+		{1, kindGuarded, 1, 't', 0, 99},
+		{1, kindGuarded, 1, 't', 0, kindGuarded, 1, 't', 0, kindAllocateProducerIDs, 2},
 	} {
 		if cmd, err := DecodeCommand((&writer{b: b}).seal()); err == nil {
 			t.Errorf("% x decodes to %+v", b, cmd)
@@ -110,7 +118,11 @@ func TestSameCommandsSameSnapshot(t *testing.T) {
 	one, two := newState(cluster.NewImage(nil)), newState(cluster.NewImage(nil))
 	streams, keys, caches, rules := 0, 0, 0, 0
 	for i := range 1200 {
-		b, err := EncodeCommand(randomCommand(rng, i))
+		cmd := randomCommand(rng, i)
+		if i > 10 && rng.IntN(4) == 0 {
+			cmd = cluster.Guarded{Tenant: "default", Incarnation: uint64(rng.IntN(4) / 3), Command: cmd}
+		}
+		b, err := EncodeCommand(cmd)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,6 +151,9 @@ func (c *Controller) Propose(ctx context.Context, cmd cluster.Command) (cluster.
 
 func validateOnly(cmd cluster.Command) bool {
 	switch c := cmd.(type) {
+	case cluster.Guarded:
+		_, nested := c.Command.(cluster.Guarded)
+		return !nested && validateOnly(c.Command)
 	case cluster.CreateTopics:
 		return c.ValidateOnly
 	case cluster.CreatePartitions:

@@ -40,6 +40,52 @@ func TestIncarnations(t *testing.T) {
 	}
 }
 
+// TestGuard: what somebody asked for in a tenant that was deleted since changes nothing in the next one of its name, dry or not.
+func TestGuard(t *testing.T) {
+	c := openController(t)
+	propose := func(cmd cluster.Command) cluster.Result {
+		t.Helper()
+		res, err := c.Propose(t.Context(), cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	propose(cluster.RegisterNode{ID: "n", KafkaHost: "h", KafkaPort: 1})
+	guarded := func(name string, dry bool) cluster.Guarded {
+		topics := []cluster.NewTopic{{ID: topicID(len(name)), Tenant: "t", Namespace: "n", Name: name, CreateNamespace: true, Partitions: 1, ReplicationFactor: 1}}
+		return cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{Topics: topics, ValidateOnly: dry}}
+	}
+	propose(cluster.CreateTenant{Name: "t"})
+	for _, dry := range []bool{true, false} {
+		if res := propose(guarded("s", dry)); res.Err != nil || res.Items[0].Err != nil {
+			t.Errorf("in its own tenant: %+v", res)
+		}
+	}
+	if c.Image().Topic("t", "n", "s") == nil {
+		t.Error("a guarded command was not carried out")
+	}
+	propose(cluster.DeleteTenant{Name: "t"})
+	for _, again := range []bool{false, true} {
+		if again {
+			propose(cluster.CreateTenant{Name: "t"})
+		}
+		for _, dry := range []bool{true, false} {
+			if res := propose(guarded("late", dry)); errcode.Of(res.Err) != errcode.ResourceNotFound || res.Items != nil {
+				t.Errorf("in the next tenant (%v): %+v", again, res)
+			}
+		}
+	}
+	if n := c.Image().TopicCount(); n != 0 {
+		t.Errorf("the next tenant has %d topics", n)
+	}
+	late := guarded("late", false)
+	late.Incarnation = c.Image().Tenant("t").Incarnation
+	if res := propose(late); res.Err != nil || res.Items[0].Err != nil {
+		t.Errorf("of the next tenant: %+v", res)
+	}
+}
+
 // TestLimitsOfTheWhole fills the metadata up to each limit: one more is refused with a sentence, and room that is made can be used again.
 func TestLimitsOfTheWhole(t *testing.T) {
 	const level = errcode.PolicyViolation

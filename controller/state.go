@@ -27,6 +27,21 @@ func newState(image *cluster.Image) *state { return &state{image: image} }
 func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 	b := cluster.NewBuilder(s.image)
 	var res cluster.Result
+	if g, ok := cmd.(cluster.Guarded); !ok {
+		b, res = s.carryOut(b, position, cmd)
+	} else if s.image.HasTenant(g.Tenant, g.Incarnation) {
+		b, res = s.carryOut(b, position, g.Command)
+	} else {
+		res = refused(errcode.ResourceNotFound, "tenant %.64q does not exist any more", g.Tenant)
+	}
+	s.image = b.Build(position)
+	res.Version = position
+	return res
+}
+
+// carryOut does what a command says, and returns the builder to go on with. A guard has no place inside a guard.
+func (s *state) carryOut(b *cluster.Builder, position uint64, cmd cluster.Command) (*cluster.Builder, cluster.Result) {
+	var res cluster.Result
 	switch c := cmd.(type) {
 	case cluster.Bootstrap:
 		res.Err = applyBootstrap(b, c)
@@ -83,9 +98,7 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 	default:
 		res.Err = errcode.Newf(errcode.Internal, "controller: unknown command %T", cmd)
 	}
-	s.image = b.Build(position)
-	res.Version = position
-	return res
+	return b, res
 }
 
 func applyBootstrap(b *cluster.Builder, c cluster.Bootstrap) error {

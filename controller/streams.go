@@ -169,8 +169,11 @@ func (s *state) deleteTenant(b *cluster.Builder, c cluster.DeleteTenant, positio
 	}
 	s.deleteAll(b, c.Name, func(*cluster.Topic) bool { return true })
 	b.DeleteTenant(c.Name)
-	// From here on a tenant of this name is another one: what the old one's sessions and groups are stamped with is below.
-	b.SetTenantsDeleted(position)
+	// From here on a tenant of this name is another one: what the old one's sessions and groups are stamped with is below. A log of before
+	// there were incarnations must come to what its snapshot says, in which every tenant has the incarnation 0.
+	if !c.Uncounted {
+		b.SetTenantsDeleted(position)
+	}
 	return nil
 }
 

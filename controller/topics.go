@@ -2,7 +2,6 @@ package controller
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/felixlog/felix/internal/cluster"
 	"github.com/felixlog/felix/internal/errcode"
@@ -88,7 +87,8 @@ func checkNewInternal(m *cluster.Image, n *cluster.NewTopic) error {
 	return cluster.ValidateStreamName(n.Namespace, n.Name)
 }
 
-// checkOverrides bounds and parses configurations and returns their canonical texts.
+// checkOverrides bounds and parses configurations and returns their canonical texts. A list that names one thing twice is taken, since older
+// logs have such: proposers refuse it, see cluster.CheckDuplicates.
 func checkOverrides(m map[string]string) (map[string]string, error) {
 	if len(m) > cluster.MaxOverrides {
 		return nil, errcode.Newf(errcode.InvalidConfig, "%d configurations are given, at most %d are allowed", len(m), cluster.MaxOverrides)
@@ -99,25 +99,10 @@ func checkOverrides(m map[string]string) (map[string]string, error) {
 			long = name
 		}
 	}
-	if err := checkDuplicates(m); err != nil {
-		return nil, err
-	}
 	if long != "" {
 		return nil, errcode.Newf(errcode.InvalidConfig, "the value of %.64q has more than %d bytes", long, cluster.MaxOverrideLength)
 	}
 	return cluster.CanonicalOverrides(m)
-}
-
-// checkDuplicates refuses a list that names one thing twice, as the reference broker does. What is stored already is read all the same.
-func checkDuplicates(m map[string]string) error {
-	seen := map[string]bool{}
-	for word := range strings.SplitSeq(m["cleanup.policy"], ",") {
-		if word = strings.TrimSpace(word); word != "" && seen[word] {
-			return errcode.Newf(errcode.InvalidConfig, "cleanup.policy names %.64q twice", word)
-		}
-		seen[word] = true
-	}
-	return nil
 }
 
 // putTopic resolves what follows from the configurations and adds the topic.

@@ -344,8 +344,12 @@ func (o *answerWriter) end() {
 	o.send()
 }
 
-// propose has a command carried out. A refusal of the whole is its error; items are the caller's to look at.
+// propose has a command carried out, if the caller's tenant is by then still the one whose key verified the token: a body may come in as
+// slowly as the caller likes. A refusal of the whole is its error; items are the caller's to look at.
 func (c *call) propose(cmd cluster.Command) (cluster.Result, error) {
+	if id := c.identity; id != nil {
+		cmd = cluster.Guarded{Tenant: id.Tenant, Incarnation: id.Incarnation, Command: cmd}
+	}
 	res, err := c.server.opts.Controller.Propose(c.ctx, cmd)
 	if err == nil {
 		err = res.Err

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,34 @@ func (s *slowController) Propose(ctx context.Context, cmd cluster.Command) (clus
 		return s.Controller.Propose(ctx, cmd)
 	case <-ctx.Done():
 		return cluster.Result{}, context.Cause(ctx)
+	}
+}
+
+// TestBodyOfATenantBefore: a call that was let in for a tenant which is deleted while its body comes in changes nothing in the next tenant of
+// that name.
+func TestBodyOfATenantBefore(t *testing.T) {
+	r := newRig(t)
+	body, text := io.Pipe()
+	req := httptest.NewRequest(http.MethodPost, "/v1/tenants/"+acme+"/rbac/policies", body)
+	req.Header.Set("Authorization", "Bearer "+r.token(acme, "tenant.manage:tenant:"+acme, "rbac.policy.manage:tenant:"+acme))
+	req.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		r.s.httpAPI.Handler.ServeHTTP(w, req)
+		_ = body.Close()
+	}()
+	if _, err := io.WriteString(text, `{"subject":"p:before",`); err != nil { // it is read, so the checks are done
+		t.Fatal(err)
+	}
+	r.propose(cluster.DeleteTenant{Name: acme})
+	r.propose(cluster.CreateTenant{Name: acme, Key: newKey()})
+	_, _ = io.WriteString(text, `"object":"tenant:`+acme+`","action":"tenant.manage"}`)
+	_ = text.Close()
+	<-answered
+	if w.Code != http.StatusNotFound || r.c.Image().PolicyCount() != 0 {
+		t.Errorf("got %d %s, and %d policies", w.Code, w.Body, r.c.Image().PolicyCount())
 	}
 }
 

@@ -146,6 +146,16 @@ type AllocateProducerIDs struct {
 	Count int32
 }
 
+// Guarded carries out a command on behalf of a caller of a tenant, if the tenant is still the one that the caller belongs to; otherwise the
+// whole is refused as ResourceNotFound and nothing happens. What checks a caller before it proposes checks too early: the tenant may be
+// deleted, and another one have its name, before the command is applied.
+type Guarded struct {
+	Tenant      string
+	Incarnation uint64
+	Command     Command // not another Guarded
+}
+
+func (Guarded) command()             {}
 func (Bootstrap) command()           {}
 func (RegisterNode) command()        {}
 func (CreateTenant) command()        {}

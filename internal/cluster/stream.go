@@ -186,6 +186,9 @@ type DeleteNamespace struct {
 // DeleteTenant removes a tenant with everything in it: namespaces, streams, signing keys, client quotas.
 type DeleteTenant struct {
 	Name string
+	// Uncounted is read from logs of before there were incarnations, and never asked for: the deletion gives later tenants no incarnation,
+	// so what was stored under those tenants stays theirs, as it does from a snapshot of that time.
+	Uncounted bool
 }
 
 func (CreateStreams) command()   {}

@@ -186,6 +186,22 @@ func ApplyConfigChange(overrides map[string]string, ch ConfigChange) (value stri
 	}
 }
 
+// CheckDuplicates refuses a list that names one thing twice, as the reference broker does. It is for proposers: what is in the log or in a
+// snapshot already is taken all the same.
+func CheckDuplicates(name, value string) error {
+	if name != "cleanup.policy" {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, word := range splitList(value) {
+		if word != "" && seen[word] {
+			return errcode.Newf(errcode.InvalidConfig, "%s names %.64q twice", name, word)
+		}
+		seen[word] = true
+	}
+	return nil
+}
+
 // editList appends the elements that are not there yet, or removes those that are.
 func editList(now string, op ConfigOp, value string) string {
 	list := splitList(now)

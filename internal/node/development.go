@@ -115,6 +115,14 @@ func (n *Node) publishDevelopmentKey(ctx context.Context, tenant string, key clu
 		return fmt.Errorf("there is no tenant %s", tenant)
 	}
 	if _, ok := t.Key(key.ID); !ok {
+		if len(t.Keys) >= cluster.MaxSigningKeys {
+			if err := n.retireDevelopmentKeys(ctx, key.Seed, key.ID); err != nil {
+				return err
+			}
+			if t = n.controller.Image().Tenant(tenant); t == nil {
+				return fmt.Errorf("there is no tenant %s", tenant)
+			}
+		}
 		if _, err := n.propose(ctx, cluster.PutSigningKey{Tenant: tenant, Key: key}); err != nil {
 			return err
 		}
@@ -132,23 +140,15 @@ func isDevelopmentKey(k cluster.SigningKey, seed []byte) bool {
 	return strings.HasPrefix(k.ID, auth.DevelopmentKeyPrefix) || len(seed) > 0 && bytes.Equal(k.Seed, seed)
 }
 
-// retireDevelopmentKeys retires every key of the profile, but for one ("": none is spared). Where such a key signs, another is drawn to sign
-// from now on.
+// retireDevelopmentKeys retires every key of the profile, but for one ("": none is spared). Where such a key signs, another signs from now on.
 func (n *Node) retireDevelopmentKeys(ctx context.Context, seed []byte, spared string) error {
 	for _, t := range n.controller.Image().Tenants() {
-		for _, k := range t.Keys {
+		for _, k := range slices.Backward(t.Keys) { // the one that signs comes last: the others make room for what follows it
 			if k.ID == spared || !isDevelopmentKey(k, seed) {
 				continue
 			}
 			if k.State == cluster.KeyCurrent {
-				next, err := newSigningKey()
-				if err != nil {
-					return err
-				}
-				if _, err := n.propose(ctx, cluster.PutSigningKey{Tenant: t.Name, Key: next}); err != nil {
-					return err
-				}
-				if _, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: t.Name, ID: next.ID}); err != nil {
+				if err := n.replaceSigningKey(ctx, t.Name, seed); err != nil {
 					return err
 				}
 			}
@@ -159,6 +159,39 @@ func (n *Node) retireDevelopmentKeys(ctx context.Context, seed []byte, spared st
 		}
 	}
 	return nil
+}
+
+// replaceSigningKey has another key sign for a tenant than one of the profile: one that is staged for it, else a new one. A tenant that has
+// no room for a new one goes back to one that signed before.
+func (n *Node) replaceSigningKey(ctx context.Context, tenant string, seed []byte) error {
+	t := n.controller.Image().Tenant(tenant)
+	if t == nil {
+		return fmt.Errorf("there is no tenant %s", tenant)
+	}
+	of := func(state cluster.KeyState) string {
+		for _, k := range t.Keys {
+			if k.State == state && !isDevelopmentKey(k, seed) {
+				return k.ID
+			}
+		}
+		return ""
+	}
+	id := of(cluster.KeyStaged)
+	if id == "" && len(t.Keys) >= cluster.MaxSigningKeys {
+		id = of(cluster.KeyPrevious)
+	}
+	if id == "" {
+		next, err := newSigningKey()
+		if err != nil {
+			return err
+		}
+		if _, err := n.propose(ctx, cluster.PutSigningKey{Tenant: tenant, Key: next}); err != nil {
+			return err
+		}
+		id = next.ID
+	}
+	_, err := n.propose(ctx, cluster.ActivateSigningKey{Tenant: tenant, ID: id})
+	return err
 }
 
 // endDevelopment takes back what the single-node profile left behind, for a node that is configured now: its keys are retired, of which one

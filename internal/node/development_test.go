@@ -193,6 +193,16 @@ func TestProfileEnds(t *testing.T) {
 				}
 			}
 		}},
+		{"as_many_keys_as_there_may_be", func(t *testing.T, n *Node, _ developmentFiles) { fillKeys(t, n) }},
+		{"as_many_and_none_staged", func(t *testing.T, n *Node, _ developmentFiles) {
+			signs, _ := n.controller.Image().Tenant("default").CurrentKey()
+			fillKeys(t, n)
+			for _, k := range append(slices.Clone(n.controller.Image().Tenant("default").Keys[1:]), signs) {
+				if _, err := n.propose(t.Context(), cluster.ActivateSigningKey{Tenant: "default", ID: k.ID}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -229,6 +239,42 @@ func TestProfileEnds(t *testing.T) {
 				t.Error("back in the profile the old token is taken again")
 			}
 		})
+	}
+}
+
+// fillKeys stages keys for the profile's tenant until it has as many as it may.
+func fillKeys(t *testing.T, n *Node) {
+	t.Helper()
+	for len(n.controller.Image().Tenant("default").Keys) < cluster.MaxSigningKeys {
+		next, err := newSigningKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.propose(t.Context(), cluster.PutSigningKey{Tenant: "default", Key: next}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestProfileWithAllKeys: the profile starts with a new key of its own also where its key file is lost and there is no room for another key.
+func TestProfileWithAllKeys(t *testing.T) {
+	dir := t.TempDir()
+	files := developmentFiles{filepath.Join(dir, "dev")}
+	n := openTest(t, dir)
+	token := readToken(t, files.token())
+	fillKeys(t, n)
+	if err := n.Close(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(files.signingKey()); err != nil {
+		t.Fatal(err)
+	}
+	n = openTest(t, dir)
+	if _, err := n.verifiers.broker.Verify(t.Context(), "default", readToken(t, files.token())); err != nil {
+		t.Errorf("a token of the new key: %v", auth.DetailOf(err))
+	}
+	if _, err := n.verifiers.broker.Verify(t.Context(), "default", token); err == nil {
+		t.Error("a token of the key that is lost is taken")
 	}
 }
 
