@@ -100,7 +100,8 @@ func (c *Coordinator) Close(ctx context.Context) error {
 }
 
 // Apply tells the coordinator of an image: leadership that changed hands is taken up or given up, and offsets of topics that are gone
-// are forgotten, as are the groups of tenants that are gone, with everything of them. Images older than one that was applied are ignored.
+// are forgotten, as are the groups of tenants that are gone, with everything of them. What is gone is looked up in Options.Image, which may be
+// newer: calls are taken by it. Images older than one that was applied are ignored.
 func (c *Coordinator) Apply(img *cluster.Image) {
 	c.applyMu.Lock()
 	defer c.applyMu.Unlock()
@@ -114,18 +115,14 @@ func (c *Coordinator) Apply(img *cluster.Image) {
 	}
 	if tenantWent(before, img) {
 		for _, s := range c.shards {
-			s.forgetTenants(img)
+			s.forgetTenants()
 		}
 	}
-	gone := map[ids.TopicID]bool{}
-	cluster.Diff(before, img, func(old, now *cluster.Topic) {
-		if now == nil {
-			gone[old.ID] = true
-		}
-	})
-	if len(gone) > 0 {
+	gone := false
+	cluster.Diff(before, img, func(_, now *cluster.Topic) { gone = gone || now == nil })
+	if gone {
 		for _, s := range c.shards {
-			s.forgetTopics(func(id ids.TopicID) bool { return gone[id] })
+			s.forgetTopics()
 		}
 	}
 }

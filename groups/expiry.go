@@ -26,10 +26,9 @@ func (c *Coordinator) expireLoop() {
 // ExpireOnce looks once at all groups: offsets past their retention are forgotten, and so are those of topics that are gone, groups of
 // which nothing is left, and groups of tenants that are gone.
 func (c *Coordinator) ExpireOnce() {
-	img := c.opts.Image()
 	for _, s := range c.shards {
-		s.forgetTenants(img)
-		s.forgetTopics(func(id ids.TopicID) bool { return img.TopicByID(id) == nil })
+		s.forgetTenants()
+		s.forgetTopics()
 		s.expireOffsets()
 	}
 }
@@ -123,22 +122,24 @@ func (s *shard) overLocked(e *entry, now time.Time) []offsetKey {
 	return over
 }
 
-// forgetTenants removes the groups of tenants that an image does not have, members or not.
-func (s *shard) forgetTenants(img *cluster.Image) {
+// forgetTenants removes the groups of tenants that are gone, members or not.
+func (s *shard) forgetTenants() {
 	var out outbox
 	s.mu.Lock()
 	if s.phase == ready {
-		s.forgetTenantsLocked(img, &out)
+		s.forgetTenantsLocked(&out)
 	}
 	s.mu.Unlock()
 	out.send()
 	s.pump()
 }
 
-func (s *shard) forgetTenantsLocked(img *cluster.Image, out *outbox) {
+// forgetTenantsLocked asks the newest image, and only now that the lock is held: one taken before may not know what a group here is of.
+func (s *shard) forgetTenantsLocked(out *outbox) {
+	img := s.c.opts.Image()
 	var over []*entry
 	for _, e := range s.groups {
-		if !img.HasTenant(e.key.Tenant, e.key.Incarnation) {
+		if tenantGone(img, e.key) {
 			over = append(over, e)
 		}
 	}
@@ -157,21 +158,29 @@ func (s *shard) forgetTenantsLocked(img *cluster.Image, out *outbox) {
 	}
 }
 
+// tenantGone says that the tenant of a group was deleted. One that is missing from an image that knows of no deletion since the tenant's
+// creation is not gone but yet to be heard of: the log may hold groups that a leader with a newer image took.
+func tenantGone(img *cluster.Image, k Key) bool {
+	return !img.HasTenant(k.Tenant, k.Incarnation) && k.Incarnation < img.TenantsDeleted()
+}
+
 // forgetTopics removes the offsets of topics that are gone.
-func (s *shard) forgetTopics(gone func(ids.TopicID) bool) {
+func (s *shard) forgetTopics() {
 	s.mu.Lock()
 	if s.phase == ready {
-		s.forgetTopicsLocked(gone)
+		s.forgetTopicsLocked()
 	}
 	s.mu.Unlock()
 	s.pump()
 }
 
-func (s *shard) forgetTopicsLocked(gone func(ids.TopicID) bool) {
+// forgetTopicsLocked asks the newest image, and only now that the lock is held: an offset may be of a topic that one taken before lacks.
+func (s *shard) forgetTopicsLocked() {
+	img := s.c.opts.Image()
 	is := make([]bool, len(s.topics.list))
 	found := false
 	for i, id := range s.topics.list {
-		if s.topics.counts[i] > 0 && gone(id) {
+		if s.topics.counts[i] > 0 && img.TopicByID(id) == nil {
 			is[i], found = true, true
 		}
 	}

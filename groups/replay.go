@@ -103,9 +103,8 @@ func (s *shard) installLocked(log Shard, r *replay, out *outbox) {
 		s.addLocked(e)
 		s.settleLocked(e, &effects{})
 	}
-	img := s.c.opts.Image()
-	s.forgetTenantsLocked(img, out)
-	s.forgetTopicsLocked(func(id ids.TopicID) bool { return img.TopicByID(id) == nil })
+	s.forgetTenantsLocked(out)
+	s.forgetTopicsLocked()
 	s.armLocked()
 }
 

@@ -93,3 +93,67 @@ func TestLateCallOfADeletedTenant(t *testing.T) {
 	h.c.ExpireOnce()
 	h.until("the group is gone", func() bool { return h.offsetOf(testKey, 0) == -1 })
 }
+
+// TestLateImage: the image that the coordinator is told of is older than the newest one, by which a client of the next tenant, or one of a
+// topic that was made since, has come in. What it committed stays.
+func TestLateImage(t *testing.T) {
+	between := func(h *harness) *cluster.Image {
+		b := cluster.NewBuilder(h.image0())
+		b.DeleteTenant("t")
+		b.SetTenantsDeleted(7)
+		return b.Build(7)
+	}
+	tests := []struct {
+		name   string
+		late   func(*harness) *cluster.Image
+		newest func(*harness) *cluster.Image
+		key    Key
+	}{
+		{"tenant_made_again", between, func(h *harness) *cluster.Image { return h.replaceTenant(7, "t") }, again},
+		{"topic_made", func(h *harness) *cluster.Image { return h.image(1) }, func(h *harness) *cluster.Image { return h.image(1, topicA) }, testKey},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t)
+			h.committed(testKey, 1)
+			late, newest := tt.late(h), tt.newest(h)
+			h.mu.Lock()
+			h.img = newest
+			h.mu.Unlock()
+			h.committed(tt.key, 5)
+			h.c.Apply(late)
+			h.c.ExpireOnce()
+			h.restart()
+			if got := h.offsetOf(tt.key, 0); got != 5 {
+				t.Errorf("offset %d, want the 5 that was acknowledged", got)
+			}
+		})
+	}
+}
+
+// TestLoadBeforeTheTenantIsKnown: a leader whose metadata is behind finds groups of a tenant that it has not heard of, and keeps them. The
+// next one of the name, once it is known, puts an end to them.
+func TestLoadBeforeTheTenantIsKnown(t *testing.T) {
+	h := newHarness(t)
+	h.setImage(h.replaceTenant(7, "t"))
+	known := h.image0()
+	h.committed(again, 5)
+	b := cluster.NewBuilder(known)
+	b.DeleteTenant("t")
+	behind := b.Build(6)
+	for _, step := range []struct {
+		img  *cluster.Image
+		want int64
+	}{{behind, 5}, {known, 5}} {
+		h.mu.Lock()
+		h.img = step.img
+		h.mu.Unlock()
+		h.restart()
+		h.c.ExpireOnce()
+		if got := h.offsetOf(again, 0); got != step.want {
+			t.Errorf("offset %d, want %d", got, step.want)
+		}
+	}
+	h.setImage(h.replaceTenant(9, "t"))
+	h.until("the group is gone", func() bool { return h.offsetOf(again, 0) == -1 })
+}

@@ -40,6 +40,9 @@ func (c *call) readBody() (body, error) {
 	if r.ContentLength > maxBodyBytes {
 		return nil, tooLarge
 	}
+	if err := c.holdShare(); err != nil {
+		return nil, err
+	}
 	since := len(c.releases)
 	if err := c.startReading(); err != nil {
 		return nil, err
@@ -66,16 +69,24 @@ func (c *call) readBody() (body, error) {
 	return b, err
 }
 
-// startReading waits for the caller's turn, and bounds the time that its body has to arrive. Whose bodies stand still fills its own share.
+// holdShare waits for a part of the account's share, and keeps it until the call has its answer: an account whose bodies stand still, or are
+// much work, fills its own share and leaves slots to the others.
+func (c *call) holdShare() error {
+	id := c.identity
+	if id == nil {
+		return nil
+	}
+	release, err := c.server.readers.take(c.ctx, id.Tenant+"/"+id.Principal)
+	if err != nil {
+		return err
+	}
+	c.hold(release)
+	return nil
+}
+
+// startReading waits for the caller's turn, and bounds the time that its body has to arrive.
 func (c *call) startReading() error {
 	s := c.server
-	if id := c.identity; id != nil {
-		release, err := s.readers.take(c.ctx, id.Tenant+"/"+id.Principal)
-		if err != nil {
-			return err
-		}
-		c.hold(release)
-	}
 	host, _, err := net.SplitHostPort(c.request.RemoteAddr)
 	if err != nil {
 		host = c.request.RemoteAddr

@@ -25,6 +25,7 @@
 //     route once decoded (a slash, a dot or two, NUL) is refused.
 //   - A tenant that does not exist and a token that is not accepted get the same answer.
 //   - A body holds nothing that others wait for before it is there: reading goes by shares of accounts and addresses, and work begins after.
+//     Work ends before the answer is sent, whose reader may be slow.
 //   - What a client sends is bounded before it is read: header, body, JSON depth and the number of JSON values, connections, bodies at once.
 //   - No secret leaves: answers name signing keys by id, and logs and metrics hold neither tokens nor seeds.
 //   - A call that changes something answers after the change is durable and visible here.

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +67,98 @@ func TestStalledBodies(t *testing.T) {
 		t.Errorf("%d bodies that have not arrived are worked on", n)
 	}
 	r.want(http.StatusCreated, http.MethodPost, "/v1/tenants/other/namespaces/ns/streams", r.admin(other), `{"stream":"s"}`)
+}
+
+// unread is the connection of a client that does not read its answer.
+type unread struct {
+	header http.Header
+	began  chan<- struct{}
+	read   <-chan struct{}
+}
+
+func (u *unread) Header() http.Header { return u.header }
+func (u *unread) WriteHeader(int)     {}
+
+func (u *unread) Write(b []byte) (int, error) {
+	u.began <- struct{}{}
+	<-u.read
+	return len(b), nil
+}
+
+// TestUnreadAnswers: a call whose answer is not read holds nothing that others wait for.
+func TestUnreadAnswers(t *testing.T) {
+	r := newRig(t)
+	admin, began, read := r.admin(acme), make(chan struct{}, 2*maxWork), make(chan struct{})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(read)
+	for i := range maxWork + 1 {
+		wg.Go(func() {
+			r.s.httpAPI.Handler.ServeHTTP(&unread{http.Header{}, began, read}, request(http.MethodPost, nsPath+"/streams", admin, fmt.Sprintf(`{"stream":"s%d"}`, i)))
+		})
+	}
+	for i := range maxWork + 1 {
+		select {
+		case <-began:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d calls are answered, and %d bodies are worked on", i, len(r.s.work))
+		}
+	}
+	if n, shares := len(r.s.work), len(r.s.readers.holders); n != 0 || shares != 0 {
+		t.Errorf("answered calls hold %d slots and the shares of %d accounts", n, shares)
+	}
+	r.want(http.StatusCreated, http.MethodPost, "/v1/tenants/other/namespaces/ns/streams", r.admin(other), `{"stream":"s"}`)
+}
+
+// slowFor makes one tenant's new namespaces wait.
+type slowFor struct {
+	Controller
+	tenant  string
+	waiting atomic.Int32
+	goOn    chan struct{}
+}
+
+func (s *slowFor) Propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
+	if c, ok := cmd.(cluster.CreateNamespace); ok && c.Tenant == s.tenant {
+		s.waiting.Add(1)
+		<-s.goOn
+	}
+	return s.Controller.Propose(ctx, cmd)
+}
+
+// TestWorkOfOneAccount: an account has its share of what is worked on, and the others' calls are answered meanwhile.
+func TestWorkOfOneAccount(t *testing.T) {
+	slow := &slowFor{tenant: acme, goOn: make(chan struct{})}
+	r := newRig(t, func(o *Options) {
+		slow.Controller, o.Controller = o.Controller, slow
+		o.WriteTimeout = 10 * time.Minute
+	})
+	admin := r.admin(acme)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(slow.goOn)
+	for i := range maxWork {
+		wg.Go(func() {
+			r.s.httpAPI.Handler.ServeHTTP(httptest.NewRecorder(), request(http.MethodPost, "/v1/tenants/acme/namespaces", admin, fmt.Sprintf(`{"namespace":"n%d"}`, i)))
+		})
+	}
+	users := func() int {
+		r.s.readers.mu.Lock()
+		defer r.s.readers.mu.Unlock()
+		if h := r.s.readers.holders[acme+"/p:test"]; h != nil {
+			return h.users
+		}
+		return 0
+	}
+	for deadline := time.Now().Add(time.Minute); users() < maxWork || slow.waiting.Load() < maxReadsPerAccount; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d calls hold the account's share or wait for it, %d bodies are worked on", users(), len(r.s.work))
+		}
+	}
+	if n := len(r.s.work); n != maxReadsPerAccount {
+		t.Errorf("%d bodies of one account are worked on, want %d", n, maxReadsPerAccount)
+	}
+	r.want(http.StatusCreated, http.MethodPost, "/v1/tenants/other/namespaces", r.admin(other), `{"namespace":"n"}`)
 }
 
 // panicky makes every proposal panic.

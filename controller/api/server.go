@@ -37,9 +37,9 @@ const (
 	// Bodies that are read at once, in all and of one caller, by its account and by its address; more wait. So somebody whose bodies do not
 	// arrive keeps none of the others from being read.
 	maxReads           = 256
-	maxReadsPerAccount = 16
+	maxReadsPerAccount = 16 // those that are worked on among them
 	maxReadsPerAddress = 32
-	maxWork            = 64 // bodies that are worked on at once; more wait
+	maxWork            = 64 // bodies that are worked on at once, until the call has its answer; more wait
 )
 
 // Server answers the REST API and the bootstrap listener. New starts nothing; Serve and ServeBootstrap answer until Close.
@@ -51,7 +51,7 @@ type Server struct {
 	api       *router
 	bootstrap *router
 	reads     chan struct{} // one taken for each body that is read
-	readers   *shares       // by account
+	readers   *shares       // by account: who reads a body or works on it
 	addresses *shares       // by address: who reads a body
 	work      chan struct{} // one taken for each body that is worked on
 	draining  atomic.Bool
@@ -192,7 +192,6 @@ func (s *Server) serve(t *router, w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		template = rt.path
 		c := &call{server: s, route: rt, params: params, request: r, writer: w, ctx: ctx}
-		defer c.giveBack(0)
 		a, err = s.answer(c)
 	}
 	if err != nil {
@@ -220,8 +219,9 @@ func indexOf(e *apiError) *int {
 }
 
 // answer takes the checks that every route has and hands the call over. A handler that panics has answered 500, and what it took is given
-// back as of any other.
+// back as of any other: before the answer is sent, or callers that are slow to read theirs would keep all others from working.
 func (s *Server) answer(c *call) (a answer, err error) {
+	defer c.giveBack(0)
 	defer func() {
 		if p := recover(); p != nil {
 			s.logger.Error("call panicked", zap.String("method", c.request.Method), zap.String("route", c.route.path), zap.Any("panic", p), zap.StackSkip("stack", 1))
