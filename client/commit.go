@@ -15,18 +15,28 @@ import (
 //
 // Errors: *OffsetMismatchError with the actual next offset; ErrInvalidRequest for an ephemeral stream or no values; others of the server.
 func (c *Client) PublishIf(ctx context.Context, s Stream, expected int64, key []byte, values ...[]byte) (Ack, error) {
+	return c.publishIf(ctx, s, nil, expected, key, values)
+}
+
+// PublishIfTo is PublishIf to a shard that the caller names, whatever the key says, as with Record.Shard.
+func (c *Client) PublishIfTo(ctx context.Context, s Stream, shard uint32, expected int64, key []byte, values ...[]byte) (Ack, error) {
+	return c.publishIf(ctx, s, &shard, expected, key, values)
+}
+
+func (c *Client) publishIf(ctx context.Context, s Stream, named *uint32, expected int64, key []byte, values [][]byte) (Ack, error) {
 	if expected < 0 {
 		return Ack{}, errors.New("felix: a negative offset is expected")
 	}
 	s = s.normal()
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	shard, err := c.shardFor(ctx, s, key)
+	shard, err := c.shardFor(ctx, s, key, named)
 	if err != nil {
 		return Ack{}, err
 	}
 	m := &wire.PublishIf{
 		StreamScope: c.scope(s), Payloads: wire.MakePayloads(values...), Key: key, ExpectedOffset: uint64(expected), RequestID: c.requestID(),
+		Shard: asNamed(named),
 	}
 	a, err := expect[*wire.PublishOK](c.request(ctx, s, shard, false, m))
 	if err != nil {
@@ -35,12 +45,23 @@ func (c *Client) PublishIf(ctx context.Context, s Stream, expected int64, key []
 	return Ack{Shard: shard, Offset: optionalOffset(a.Offset)}, nil
 }
 
-func (c *Client) shardFor(ctx context.Context, s Stream, key []byte) (uint32, error) {
+// shardFor is the shard of a request: the one that it names, or else the key's.
+func (c *Client) shardFor(ctx context.Context, s Stream, key []byte, named *uint32) (uint32, error) {
+	if named != nil {
+		return *named, nil // the server knows whether there is one
+	}
 	r, err := c.route(ctx, s)
 	if err != nil {
 		return 0, err
 	}
 	return r.shardOf(key), nil
+}
+
+func asNamed(shard *uint32) wire.Opt[uint32] {
+	if shard == nil {
+		return wire.Opt[uint32]{}
+	}
+	return wire.Some(*shard)
 }
 
 // Change is one change of an entity's state.
@@ -62,6 +83,9 @@ type Commit struct {
 	Changes []Change
 	// Expected, if it is set, is the offset that the record must get; see PublishIf.
 	Expected *int64
+	// Shard, if it is set, is where the event goes, whatever EntityKey says, as with Record.Shard. State is kept by shard: read what the
+	// commit changed with StateIn.
+	Shard *uint32
 }
 
 // Commit stores an event and changes of state in one record of a durable stream: every reader sees both or neither. The offset of the answer
@@ -79,11 +103,13 @@ func (c *Client) Commit(ctx context.Context, s Stream, commit Commit) (Ack, erro
 	if key == nil {
 		key = []byte{}
 	}
-	shard, err := c.shardFor(ctx, s, key)
+	shard, err := c.shardFor(ctx, s, key, commit.Shard)
 	if err != nil {
 		return Ack{}, err
 	}
-	m := &wire.Commit{StreamScope: c.scope(s), EntityKey: key, Event: commit.Event, RequestID: c.requestID()}
+	m := &wire.Commit{
+		StreamScope: c.scope(s), EntityKey: key, Event: commit.Event, RequestID: c.requestID(), Shard: asNamed(commit.Shard),
+	}
 	for _, ch := range commit.Changes {
 		op := wire.ChangePut
 		if ch.Delete {
@@ -115,17 +141,26 @@ type State struct {
 //
 // Errors: ErrInvalidRequest for an ephemeral stream; ErrNotFound; ErrForbidden; others of the server.
 func (c *Client) State(ctx context.Context, s Stream, entityKey []byte, key string) (State, error) {
+	return c.state(ctx, s, nil, entityKey, key)
+}
+
+// StateIn is State as commits to one shard have left it, for those that name theirs.
+func (c *Client) StateIn(ctx context.Context, s Stream, shard uint32, entityKey []byte, key string) (State, error) {
+	return c.state(ctx, s, &shard, entityKey, key)
+}
+
+func (c *Client) state(ctx context.Context, s Stream, named *uint32, entityKey []byte, key string) (State, error) {
 	s = s.normal()
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	if entityKey == nil {
 		entityKey = []byte{}
 	}
-	shard, err := c.shardFor(ctx, s, entityKey)
+	shard, err := c.shardFor(ctx, s, entityKey, named)
 	if err != nil {
 		return State{}, err
 	}
-	m := &wire.StateGet{StreamScope: c.scope(s), EntityKey: entityKey, Key: key, RequestID: c.requestID()}
+	m := &wire.StateGet{StreamScope: c.scope(s), EntityKey: entityKey, Key: key, RequestID: c.requestID(), Shard: asNamed(named)}
 	a, err := expect[*wire.StateValue](c.request(ctx, s, shard, true, m))
 	if err != nil {
 		return State{}, err

@@ -23,7 +23,8 @@ const (
 	plainFeatures = wire.FeatureTopology | wire.FeatureRedirect | wire.FeatureStreamShards | wire.FeatureIdempotentProducer |
 		wire.FeatureErrorCodes | wire.FeatureShardMoved | wire.FeatureUnsupported | wire.FeatureSequenceReused | wire.FeatureAtomicCommit |
 		wire.FeatureStreamPublishWindow | wire.FeatureShardOwners | wire.FeatureSubscriptionLagged | wire.FeatureRecordTimestamps |
-		wire.FeaturePublishConditional | wire.FeatureStreamRead | wire.FeatureSubscribeQueue | wire.FeatureInspect
+		wire.FeaturePublishConditional | wire.FeatureStreamRead | wire.FeatureSubscribeQueue | wire.FeatureInspect |
+		wire.FeatureExplicitShard
 )
 
 // Codes that streams are given up with. They have no meaning to the server.
@@ -357,18 +358,45 @@ func refusal(m wire.Message) error {
 
 // call sends one request on a stream of its own and reads its answer.
 func (cn *conn) call(ctx context.Context, m wire.Message) (wire.Message, error) {
-	x, err := cn.stream(ctx, offer{flags: plainFlags, features: plainFeatures, first: m, only: true})
+	o := offer{flags: plainFlags, features: plainFeatures, first: m, only: true}
+	named := namesShard(m)
+	if named {
+		o.first, o.only = nil, false // to be sent only if the server does not ignore the shard
+	}
+	x, err := cn.stream(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer x.finish()
 	stop := x.bind(ctx)
 	defer stop()
+	if named {
+		if !x.ok.Features().Has(wire.FeatureExplicitShard) {
+			return nil, errShardNotTaken
+		}
+		if err := x.write(ctx, wire.AppendMessage(nil, m)); err != nil {
+			return nil, err
+		}
+		_ = x.q.Close()
+	}
 	answer, err := x.message(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return answer, nil
+}
+
+// namesShard says that a request names its shard where it need not.
+func namesShard(m wire.Message) bool {
+	switch m := m.(type) {
+	case *wire.PublishIf:
+		return m.Shard.Set
+	case *wire.Commit:
+		return m.Shard.Set
+	case *wire.StateGet:
+		return m.Shard.Set
+	}
+	return false
 }
 
 // ask is call for requests with one kind of answer.

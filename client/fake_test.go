@@ -33,13 +33,15 @@ type fake struct {
 
 	mu     sync.Mutex
 	tokens map[string]bool // that are taken; nil takes all
-	shards uint32
-	owners []wire.ShardOwner
-	conns  map[*quic.Conn]struct{}
-	log    [][]byte // of the one shard
-	expect map[uint64]uint64
-	places map[uint64]map[uint64]uint64 // offset by producer and sequence
-	lastID uint64                       // of producers
+	// explicit has the fake take publishes that name their shard. Set before anybody connects.
+	explicit bool
+	shards   uint32
+	owners   []wire.ShardOwner
+	conns    map[*quic.Conn]struct{}
+	log      [][]byte // of the one shard
+	expect   map[uint64]uint64
+	places   map[uint64]map[uint64]uint64 // offset by producer and sequence
+	lastID   uint64                       // of producers
 
 	// publish decides on a publish before it is applied: a nil message has it applied and answered. The connection is closed if cut is set,
 	// after applying it or before.
@@ -47,6 +49,7 @@ type fake struct {
 	// request answers a message itself, if it returns true.
 	request func(st *fakeStream, m wire.Message) bool
 	counted int           // publishes
+	named   int           // of them, those that named their shard
 	gate    chan struct{} // what a script may wait for
 }
 
@@ -188,7 +191,7 @@ func (st *fakeStream) serve() {
 				st.f.t.Errorf("the client sent a bad publish: %v", err)
 				return
 			}
-			st.f.publishOf(st, &p)
+			st.f.publishOf(st, &p, false)
 			continue
 		}
 		m, err := wire.ParseRequest(payload)
@@ -218,7 +221,11 @@ func (f *fake) auth(st *fakeStream, m *wire.Auth) bool {
 		return false
 	}
 	answer := &wire.AuthOK{ServerFlags: wire.KnownFlags, PublishWindow: wire.Some[uint32](256)}
-	answer.SetFeatures(0x1_F42FFA23, m.Features())
+	features := wire.Features(0x1_F42FFA23)
+	if f.explicit {
+		features |= wire.FeatureExplicitShard
+	}
+	answer.SetFeatures(features, m.Features())
 	st.send(answer)
 	return true
 }
@@ -248,13 +255,31 @@ func (f *fake) message(st *fakeStream, m wire.Message) {
 		id := f.lastID
 		f.mu.Unlock()
 		st.send(&wire.ProducerInitOK{RequestID: m.RequestID, ProducerID: id})
+	case *wire.PublishBatch:
+		f.namedPublish(st, m.Shard, &wire.BinaryPublish{RequestID: m.RequestID.Value, Ack: m.Ack, Key: m.Key, Payloads: m.Payloads})
+	case *wire.PublishIdempotent:
+		f.namedPublish(st, m.Shard, &wire.BinaryPublish{
+			RequestID: m.RequestID, Ack: wire.AckPerBatch, Key: m.Key, Payloads: m.Payloads,
+			Idempotent: true, ProducerID: m.ProducerID, Sequence: m.Sequence,
+		})
 	default:
 		st.send(&wire.Unsupported{RequestType: wire.TypeOf(m)})
 	}
 }
 
-// publishOf takes a publish: by the test's script, then by the rules of producers.
-func (f *fake) publishOf(st *fakeStream, p *wire.BinaryPublish) {
+// namedPublish takes a publish that came as JSON, which is for those alone that name their shard.
+func (f *fake) namedPublish(st *fakeStream, shard wire.Opt[uint32], p *wire.BinaryPublish) {
+	f.mu.Lock()
+	if !f.explicit || !shard.Set {
+		f.t.Errorf("a publish as JSON to shard %+v", shard)
+	}
+	f.named++
+	f.mu.Unlock()
+	f.publishOf(st, p, true)
+}
+
+// publishOf takes a publish: by the test's script, then by the rules of producers. inJSON says that it is to be answered in JSON.
+func (f *fake) publishOf(st *fakeStream, p *wire.BinaryPublish, inJSON bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.counted
@@ -279,7 +304,7 @@ func (f *fake) publishOf(st *fakeStream, p *wire.BinaryPublish) {
 	case v.cut:
 		_ = st.conn.CloseWithError(7, "cut")
 	case v.silent || p.Ack == wire.AckNone && !p.Idempotent:
-	case p.Idempotent:
+	case p.Idempotent || inJSON:
 		st.send(answer)
 	default:
 		st.write(wire.AppendPublishAck(nil, binaryAck(answer), wire.KnownFlags))

@@ -105,12 +105,19 @@ func TestPublishFaults(t *testing.T) {
 		}, false},
 	} {
 		for _, g := range []client.Guarantee{client.Idempotent, client.AtLeastOnce, client.AtMostOnce} {
-			t.Run(fmt.Sprintf("%s_%d", fault.name, g), func(t *testing.T) {
-				f := newFake(t, "n1")
-				f.publish = fault.do
-				out := publishAll(t, f.connect(), n, client.PublisherOptions{Guarantee: g, MaxBatchRecords: 2})
-				checkOutcomes(t, f, out, n, g, fault.sure)
-			})
+			for name, partitioner := range map[string]client.Partitioner{"native": client.NativeHash, "murmur2": client.Murmur2} {
+				t.Run(fmt.Sprintf("%s_%d_%s", fault.name, g, name), func(t *testing.T) {
+					f := newFake(t, "n1")
+					f.publish, f.explicit = fault.do, true
+					out := publishAll(t, f.connect(), n, client.PublisherOptions{Guarantee: g, MaxBatchRecords: 2, Partitioner: partitioner})
+					checkOutcomes(t, f, out, n, g, fault.sure)
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					if want := f.counted * int(partitioner); f.named != want {
+						t.Errorf("%d of %d publishes named their shard, want %d", f.named, f.counted, want)
+					}
+				})
+			}
 		}
 	}
 }

@@ -21,15 +21,29 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(uint8(2), wire.AppendPublishAck(nil, &wire.PublishAck{
 		RequestID: 3, Failed: true, Code: wire.CodeInternal, Retry: wire.RetryOutcomeUnknown, Reason: "r", RetryAfterMillis: 1 << 60,
 	}, wire.KnownFlags))
+	for guarantee := range uint8(18) {
+		f.Add(guarantee, ok)
+	}
 	f.Fuzz(func(t *testing.T, guarantee uint8, stream []byte) {
 		const records = 6
 		l := testLane(PublisherOptions{Guarantee: Guarantee(guarantee % 3), MaxBatchRecords: 2})
+		// Half of the numbers have shards named; for a third of those the server takes none.
+		l.mixed, l.explicit = guarantee/3%2 == 1, guarantee/6%3 != 0
 		var told []int
 		for i := range records {
 			l.mustAdd([]byte{byte(i)}, func(Ack, error) { told = append(told, i) })
 		}
 		var first uint64
-		l.fill(&first)
+		fill := func() {
+			if _, err := l.fill(&first); err != nil {
+				if l.explicit || l.sent > 0 {
+					t.Fatalf("%d batches are on the way: %v", l.sent, err)
+				}
+				l.lost(err)
+				l.failed(err)
+			}
+		}
+		fill()
 		in := bytes.NewReader(stream)
 		for {
 			h, payload, err := wire.ReadFrame(in, nil, 1<<16)
@@ -41,7 +55,7 @@ func FuzzAnswer(f *testing.F) {
 				break
 			}
 			l.hold = l.hold.Add(-maxHold)
-			l.fill(&first)
+			fill()
 		}
 		l.lost(&ConnectionError{Addr: "a", Err: errStreamEnded})
 		l.shut()
@@ -70,14 +84,17 @@ func testLane(o PublisherOptions) *testedLane {
 	return &testedLane{lane: l}
 }
 
-type testedLane struct{ *lane }
+type testedLane struct {
+	*lane
+	mixed bool // records with odd values name their shard
+}
 
 func (l *testedLane) mustAdd(value []byte, done func(Ack, error)) {
 	size := len(value) + payloadPrefix
 	if err := l.p.budget.acquire(context.Background(), nil, size, 1); err != nil {
 		panic(err)
 	}
-	l.add(nil, value, size, promise{done: done})
+	l.add(nil, value, l.mixed && value[0]%2 == 1, size, promise{done: done})
 }
 
 // FuzzEventStream gives a reader whatever a server may send on an event stream: nothing panics, and offsets only rise.

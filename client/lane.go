@@ -34,6 +34,7 @@ type lane struct {
 	renew    bool      // guarded by mu: at the next beginning, under another producer id
 	probe    bool      // guarded by mu: the last answer was a refusal: send one batch alone
 	reopen   bool      // guarded by mu: send nothing on the present stream any more
+	explicit bool      // guarded by mu: the present stream takes publishes that name their shard
 	producer uint64    // guarded by mu: 0 for none
 	sequence uint64    // guarded by mu: of the next batch that has none
 	hold     time.Time // guarded by mu: send nothing before
@@ -51,6 +52,7 @@ type lane struct {
 type batch struct {
 	key      []byte
 	keyed    bool // there is a key, perhaps empty
+	named    bool // it names its shard, which is the lane's
 	sealed   bool // nothing is added any more
 	count    int
 	encoded  []byte    // payloads, each behind its length
@@ -91,7 +93,7 @@ func newLane(p *Publisher, shard uint32) *lane {
 }
 
 // add takes one record on. False: the lane is closed.
-func (l *lane) add(key, value []byte, size int, done promise) bool {
+func (l *lane) add(key, value []byte, named bool, size int, done promise) bool {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -99,12 +101,12 @@ func (l *lane) add(key, value []byte, size int, done promise) bool {
 	}
 	var b *batch
 	if n := len(l.queue); n > l.sent {
-		if last := l.queue[n-1]; last.takes(key, size, &l.p.opts) {
+		if last := l.queue[n-1]; last.takes(key, named, size, l.p) {
 			b = last
 		}
 	}
 	if b == nil {
-		b = l.appendLocked(key)
+		b = l.appendLocked(key, named)
 	}
 	b.encoded = wire.AppendPayload(b.encoded, value)
 	b.count++
@@ -116,13 +118,13 @@ func (l *lane) add(key, value []byte, size int, done promise) bool {
 }
 
 // addBatch takes a batch on that stays by itself.
-func (l *lane) addBatch(key []byte, values [][]byte, size int, done promise) bool {
+func (l *lane) addBatch(key []byte, values [][]byte, named bool, size int, done promise) bool {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return false
 	}
-	b := l.appendLocked(key)
+	b := l.appendLocked(key, named)
 	for _, v := range values {
 		b.encoded = wire.AppendPayload(b.encoded, v)
 	}
@@ -134,19 +136,20 @@ func (l *lane) addBatch(key []byte, values [][]byte, size int, done promise) boo
 }
 
 // takes reports whether a record may travel with the batch: the key is the batch's, so it must be the same.
-func (b *batch) takes(key []byte, size int, o *PublisherOptions) bool {
-	return !b.sealed && !b.numbered && b.state == waiting && b.keyed == (key != nil) && bytes.Equal(b.key, key) &&
-		b.count < o.MaxBatchRecords && len(b.encoded)+size <= o.MaxBatchBytes
+func (b *batch) takes(key []byte, named bool, size int, p *Publisher) bool {
+	return !b.sealed && !b.numbered && b.state == waiting && b.keyed == (key != nil) && b.named == named && bytes.Equal(b.key, key) &&
+		b.count < p.opts.MaxBatchRecords && len(b.encoded)+size <= p.opts.MaxBatchBytes &&
+		(!named || jsonBytes(len(b.encoded)+size, b.count+1) <= p.shardFrameRoom(key))
 }
 
-func (l *lane) appendLocked(key []byte) *batch {
+func (l *lane) appendLocked(key []byte, named bool) *batch {
 	b := new(batch)
 	if n := len(l.spare); n > 0 {
 		b = l.spare[n-1]
 		l.spare = l.spare[:n-1]
 		l.spared -= cap(b.encoded)
 	}
-	b.key, b.keyed, b.since = append(b.key[:0], key...), key != nil, time.Now()
+	b.key, b.keyed, b.named, b.since = append(b.key[:0], key...), key != nil, named, time.Now()
 	if b.keyed && b.key == nil {
 		b.key = []byte{} // an empty key is a key, and none is another
 	}
@@ -301,6 +304,7 @@ func (l *lane) ready(ctx context.Context, x *exchange, producer uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.producer, l.reopen = producer, false
+	l.explicit = x.ok.Features().Has(wire.FeatureExplicitShard)
 	l.window = min(window, l.p.opts.MaxInFlight)
 	return nil
 }
@@ -342,7 +346,10 @@ func (l *lane) send(ctx context.Context, x *exchange) error {
 	draining := l.p.draining
 	var first uint64 // number of the stream's last request
 	for ctx.Err() == nil {
-		check := l.fill(&first)
+		check, err := l.fill(&first)
+		if err != nil {
+			return err
+		}
 		if len(l.buf) > 0 {
 			if err := x.write(ctx, l.buf); err != nil {
 				return err
@@ -376,8 +383,9 @@ func (l *lane) send(ctx context.Context, x *exchange) error {
 // maxWrite bounds what is collected for one write to the stream.
 const maxWrite = 256 << 10
 
-// fill puts frames of batches that may be sent into buf. check is after what time to come again without being woken; 0 is never.
-func (l *lane) fill(first *uint64) (check time.Duration) {
+// fill puts frames of batches that may be sent into buf. check is after what time to come again without being woken; 0 is never. An error
+// says that the stream does not take the first of them; nothing is on the way then.
+func (l *lane) fill(first *uint64) (check time.Duration, err error) {
 	l.buf = l.buf[:0]
 	if cap(l.buf) > 4*maxWrite {
 		l.buf = nil
@@ -386,7 +394,7 @@ func (l *lane) fill(first *uint64) (check time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if wait := l.hold.Sub(now); wait > 0 && !l.rewind {
-		return wait
+		return wait, nil
 	}
 	window := l.window
 	if l.probe {
@@ -394,6 +402,12 @@ func (l *lane) fill(first *uint64) (check time.Duration) {
 	}
 	for !l.rewind && !l.reopen && l.sent < min(len(l.queue), window) && len(l.buf) < maxWrite {
 		b := l.queue[l.sent]
+		if b.named && !l.explicit && b.state != settled {
+			if l.sent == 0 {
+				return 0, errShardNotTaken
+			}
+			break // those before it are answered first
+		}
 		l.sent++
 		if b.state == settled {
 			continue // it waits for those before it to be told
@@ -404,9 +418,9 @@ func (l *lane) fill(first *uint64) (check time.Duration) {
 		l.buf = l.frameLocked(l.buf, b)
 	}
 	if l.sent == 0 {
-		return 0
+		return 0, nil
 	}
-	return max(l.queue[0].at.Add(l.p.opts.AnswerTimeout).Sub(now), time.Millisecond)
+	return max(l.queue[0].at.Add(l.p.opts.AnswerTimeout).Sub(now), time.Millisecond), nil
 }
 
 // frameLocked appends the frame of a batch.
@@ -433,12 +447,36 @@ func (l *lane) frameLocked(dst []byte, b *batch) []byte {
 		}
 		p.Idempotent, p.ProducerID, p.Sequence = true, l.producer, b.sequence
 	}
-	out, tooLong := wire.AppendBinaryPublish(dst, &p)
+	var (
+		out     []byte
+		tooLong error
+	)
+	if b.named {
+		out = l.appendNamed(dst, &p)
+	} else {
+		out, tooLong = wire.AppendBinaryPublish(dst, &p)
+	}
 	if err = errors.Join(err, tooLong); err != nil {
 		// Sizes were checked when the records were taken on, so this cannot be; the batch must not be lost in silence if it is.
 		b.state, b.err = settled, err
 	}
 	return out
+}
+
+// appendNamed appends a publish with the lane's shard, which the binary form has no place for.
+func (l *lane) appendNamed(dst []byte, p *wire.BinaryPublish) []byte {
+	scope, shard := l.p.c.scope(l.p.stream), wire.Some(l.shard)
+	if p.Idempotent {
+		return wire.AppendMessage(dst, &wire.PublishIdempotent{
+			StreamScope: scope, Payloads: p.Payloads, Key: p.Key, RequestID: p.RequestID, ProducerID: p.ProducerID, Sequence: p.Sequence,
+			Shard: shard,
+		})
+	}
+	m := &wire.PublishBatch{StreamScope: scope, Payloads: p.Payloads, Key: p.Key, Ack: p.Ack, Shard: shard}
+	if p.Ack != wire.AckNone {
+		m.RequestID = wire.Some(p.RequestID)
+	}
+	return wire.AppendMessage(dst, m)
 }
 
 // hear reads answers until the stream ends. It returns why.

@@ -3,8 +3,8 @@ package client
 import "encoding/binary"
 
 // KafkaShardOf is the partition, of a topic with so many, to which Kafka's own producers send a key: murmur2, as their default partitioners
-// have it. It tells which shard to read for a key that a Kafka client wrote. Native publishes go by the native hash instead, see
-// Client.ShardOf: the server chooses by it, and the protocol has no place for another choice. shards must be above 0.
+// have it. It tells which shard to read for a key that a Kafka client wrote, or a publisher with Murmur2. Native publishes go by the native
+// hash otherwise, see Client.ShardOf. shards must be above 0.
 func KafkaShardOf(key []byte, shards int) uint32 {
 	return (murmur2(key) & 0x7FFFFFFF) % uint32(shards)
 }

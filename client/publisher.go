@@ -13,11 +13,14 @@ import (
 
 // Record is one record to publish.
 type Record struct {
-	// Key decides on the shard and is stored with the record, where Kafka clients see it; native subscribers do not. Nil is no key: the
-	// record goes to shard 0. An empty key is a key. At most 65,535 bytes.
+	// Key decides on the shard, by PublisherOptions.Partitioner, and is stored with the record, where Kafka clients see it; native
+	// subscribers do not. Nil is no key. An empty key is a key. At most 65,535 bytes.
 	Key []byte
 	// Value is what subscribers get. It is copied: it may be used again as soon as the call returns.
 	Value []byte
+	// Shard, if it is set, is where the record goes, whatever Key says. The server must support publishes that name their shard. Such
+	// publishes travel as JSON, a third larger than others. It is read before the call returns.
+	Shard *uint32
 }
 
 // Ack says where a record was stored.
@@ -59,6 +62,8 @@ const (
 type PublisherOptions struct {
 	Guarantee Guarantee
 	Ack       AckMode
+	// Partitioner chooses the shards of records that name none. Default: NativeHash.
+	Partitioner Partitioner
 	// MaxBufferedBytes bounds the records that are not answered; beyond it Publish and PublishAsync wait. Default: 8 MiB.
 	MaxBufferedBytes int
 	// MaxBatchBytes and MaxBatchRecords bound what travels together. Defaults: 256 KiB, 10,000.
@@ -109,6 +114,8 @@ func (o *PublisherOptions) validate() error {
 	switch {
 	case o.Guarantee > AtMostOnce || o.Ack > AckNone:
 		return errors.New("felix: PublisherOptions: unknown guarantee or ack mode")
+	case o.Partitioner > Murmur2:
+		return errors.New("felix: PublisherOptions: unknown partitioner")
 	case o.Ack == AckNone && o.Guarantee != AtMostOnce:
 		return errors.New("felix: PublisherOptions: without answers only AtMostOnce is possible")
 	case o.MaxBufferedBytes < 1 || o.MaxBatchBytes < 1 || o.MaxBatchRecords < 1 || o.MaxInFlight < 1:
@@ -135,7 +142,11 @@ type Publisher struct {
 	closing  atomic.Bool   // no more records are taken on
 	draining chan struct{} // closed when all are answered and no more come; nil unless there are no answers
 
-	route atomic.Pointer[route]
+	route      atomic.Pointer[route]
+	routeAge   time.Duration  // of a route with which shards are chosen by Murmur2
+	refreshing atomic.Bool    // the route is being looked up anew
+	lookups    sync.WaitGroup // that refresh; not part of wg, since nothing waits for their success
+	sticky     sticky
 
 	mu     sync.Mutex
 	closed bool             // guarded by mu: no new lanes
@@ -154,7 +165,7 @@ func (c *Client) NewPublisher(s Stream, o PublisherOptions) (*Publisher, error) 
 	if s.Name == "" || len(s.Name) > maxName || len(s.Namespace) > maxName {
 		return nil, errors.New("felix: a stream needs a name of at most 65,535 bytes")
 	}
-	p := &Publisher{c: c, stream: s.normal(), opts: o, lanes: map[uint32]*lane{}}
+	p := &Publisher{c: c, stream: s.normal(), opts: o, routeAge: routeAge, lanes: map[uint32]*lane{}}
 	p.names = [3][]byte{[]byte(c.cfg.Tenant), []byte(p.stream.Namespace), []byte(s.Name)}
 	if o.Ack == AckNone {
 		p.draining = make(chan struct{})
@@ -170,11 +181,12 @@ func (c *Client) NewPublisher(s Stream, o PublisherOptions) (*Publisher, error) 
 
 // Publish stores one record and waits for the answer.
 //
-// Errors: those of the server (*Error); ErrOutcomeUnknown, see Guarantee; ErrTooLarge; ErrClosed; ctx's, which matches ErrOutcomeUnknown
-// too when the record had been taken on: it may still be sent then.
+// Errors: those of the server (*Error); ErrInvalidRequest for a shard that is not there, and ErrUnsupported if the server takes no shards
+// from publishers; ErrOutcomeUnknown, see Guarantee; ErrTooLarge; ErrClosed; ctx's, which matches ErrOutcomeUnknown too when the record had
+// been taken on: it may still be sent then.
 func (p *Publisher) Publish(ctx context.Context, r Record) (Ack, error) {
 	w := newWaiter()
-	if err := p.enqueue(ctx, r.Key, r.Value, promise{w: w}); err != nil {
+	if err := p.enqueue(ctx, &r, promise{w: w}); err != nil {
 		w.recycle()
 		return Ack{}, err
 	}
@@ -185,8 +197,17 @@ func (p *Publisher) Publish(ctx context.Context, r Record) (Ack, error) {
 // It is one request, not a transaction: after a failover a shard may hold only its beginning. An empty batch is a success that stores
 // nothing. Errors are those of Publish.
 func (p *Publisher) PublishBatch(ctx context.Context, key []byte, values ...[]byte) (Ack, error) {
+	return p.publishBatch(ctx, nil, key, values)
+}
+
+// PublishBatchTo is PublishBatch to a shard that the caller names, whatever the key says, as with Record.Shard.
+func (p *Publisher) PublishBatchTo(ctx context.Context, shard uint32, key []byte, values ...[]byte) (Ack, error) {
+	return p.publishBatch(ctx, &shard, key, values)
+}
+
+func (p *Publisher) publishBatch(ctx context.Context, shard *uint32, key []byte, values [][]byte) (Ack, error) {
 	w := newWaiter()
-	if err := p.enqueueBatch(ctx, key, values, promise{w: w}); err != nil {
+	if err := p.enqueueBatch(ctx, shard, key, values, promise{w: w}); err != nil {
 		w.recycle()
 		return Ack{}, err
 	}
@@ -197,9 +218,10 @@ func (p *Publisher) PublishBatch(ctx context.Context, key []byte, values ...[]by
 // be nil, is called once with the outcome, for the records of one shard in the order in which they were taken on, by a goroutine of the
 // publisher: it must not wait, and must not call Close. It is not called when PublishAsync returns an error.
 //
-// Errors: ErrTooLarge, ErrClosed, ctx's, and those of looking the stream up, such as ErrNotFound.
+// Errors: ErrTooLarge, ErrClosed, ctx's, ErrInvalidRequest for a shard that is not there, and those of looking the stream up, such as
+// ErrNotFound.
 func (p *Publisher) PublishAsync(ctx context.Context, r Record, done func(Ack, error)) error {
-	return p.enqueue(ctx, r.Key, r.Value, promise{done: done})
+	return p.enqueue(ctx, &r, promise{done: done})
 }
 
 // Wait waits until all records that were taken on before are answered, or ctx ends. What became of them is told to each call.
@@ -229,6 +251,7 @@ func (p *Publisher) abort() {
 	p.mu.Unlock()
 	p.end(ErrClosed)
 	p.wg.Wait()
+	p.lookups.Wait()
 	p.c.leave(p)
 }
 
@@ -240,50 +263,63 @@ func (p *Publisher) frameRoom(key []byte) int {
 // payloadPrefix is the length before each payload.
 const payloadPrefix = 4
 
-// enqueue takes one record on.
-func (p *Publisher) enqueue(ctx context.Context, key, value []byte, done promise) error {
-	size := len(value) + payloadPrefix
-	if len(key) > maxName || size > p.frameRoom(key) {
-		return fmt.Errorf("%w: %d bytes under a key of %d", ErrTooLarge, len(value), len(key))
+// fits says that payloads which take size bytes with their lengths fit one frame.
+func (p *Publisher) fits(key []byte, size, count int, named bool) bool {
+	if named && jsonBytes(size, count) > p.shardFrameRoom(key) {
+		return false
 	}
-	l, err := p.laneOf(ctx, key)
+	return len(key) <= maxName && size <= p.frameRoom(key) && count <= wire.MaxPayloads
+}
+
+// explicit says that the records of a call travel with their shard.
+func (p *Publisher) explicit(shard *uint32) bool {
+	return shard != nil || p.opts.Partitioner == Murmur2
+}
+
+// enqueue takes one record on.
+func (p *Publisher) enqueue(ctx context.Context, r *Record, done promise) error {
+	size, named := len(r.Value)+payloadPrefix, p.explicit(r.Shard)
+	if !p.fits(r.Key, size, 1, named) {
+		return fmt.Errorf("%w: %d bytes under a key of %d", ErrTooLarge, len(r.Value), len(r.Key))
+	}
+	l, err := p.laneOf(ctx, r.Key, r.Shard, size, 1)
 	if err != nil {
 		return err
 	}
 	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
 		return err
 	}
-	if !l.add(key, value, size, done) {
+	if !l.add(r.Key, r.Value, named, size, done) {
 		p.budget.release(size, 1)
 		return ErrClosed
 	}
 	return nil
 }
 
-func (p *Publisher) enqueueBatch(ctx context.Context, key []byte, values [][]byte, done promise) error {
-	size := 0
+func (p *Publisher) enqueueBatch(ctx context.Context, shard *uint32, key []byte, values [][]byte, done promise) error {
+	size, named := 0, p.explicit(shard)
 	for _, v := range values {
 		size += payloadPrefix + len(v)
 	}
-	if len(key) > maxName || size > p.frameRoom(key) || len(values) > wire.MaxPayloads {
+	if !p.fits(key, size, len(values), named) {
 		return fmt.Errorf("%w: a batch of %d bytes under a key of %d", ErrTooLarge, size, len(key))
 	}
-	l, err := p.laneOf(ctx, key)
+	l, err := p.laneOf(ctx, key, shard, size, len(values))
 	if err != nil {
 		return err
 	}
 	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
 		return err
 	}
-	if !l.addBatch(key, values, size, done) {
+	if !l.addBatch(key, values, named, size, done) {
 		p.budget.release(size, 1)
 		return ErrClosed
 	}
 	return nil
 }
 
-// laneOf is the lane of a key's shard.
-func (p *Publisher) laneOf(ctx context.Context, key []byte) (*lane, error) {
+// laneOf is the lane of the shard that a call names, or else of the one that is chosen for its records.
+func (p *Publisher) laneOf(ctx context.Context, key []byte, named *uint32, size, records int) (*lane, error) {
 	if p.closing.Load() {
 		return nil, ErrClosed
 	}
@@ -294,11 +330,65 @@ func (p *Publisher) laneOf(ctx context.Context, key []byte) (*lane, error) {
 			return nil, err
 		}
 	}
-	shard := r.shardOf(key)
+	shard, err := p.choose(ctx, r, key, named, size, records)
+	if err != nil {
+		return nil, err
+	}
 	if fast := p.fast.Load(); fast != nil && int(shard) < len(*fast) && (*fast)[shard] != nil {
 		return (*fast)[shard], nil
 	}
 	return p.lane(shard)
+}
+
+// choose is the shard of records.
+func (p *Publisher) choose(ctx context.Context, r *route, key []byte, named *uint32, size, records int) (uint32, error) {
+	switch {
+	case named != nil:
+		if *named >= r.shards {
+			p.c.forget(p.stream) // perhaps it has more shards now
+			var err error
+			if r, err = p.lookup(ctx); err != nil {
+				return 0, err
+			}
+			if *named >= r.shards {
+				return 0, errNoShard(p.stream)
+			}
+		}
+		return *named, nil
+	case p.opts.Partitioner == NativeHash:
+		return r.shardOf(key), nil
+	}
+	if time.Since(r.at) > p.routeAge {
+		p.refresh(r)
+	}
+	if key != nil {
+		return KafkaShardOf(key, int(r.shards)), nil
+	}
+	return p.sticky.take(r.shards, size, records, &p.opts), nil
+}
+
+// refresh looks the stream up anew in the background. Until that is done the old route goes on, and for as long again if it fails.
+func (p *Publisher) refresh(old *route) {
+	if p.refreshing.Swap(true) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.lookups.Go(func() {
+		defer p.refreshing.Store(false)
+		ctx, cancel := p.c.bounded(p.life)
+		defer cancel()
+		fresh, err := p.c.resolve(ctx, p.stream)
+		if err != nil {
+			again := *old
+			again.at = time.Now()
+			fresh = &again
+		}
+		p.route.CompareAndSwap(old, fresh)
+	})
 }
 
 func (p *Publisher) lookup(ctx context.Context) (*route, error) {

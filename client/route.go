@@ -14,6 +14,7 @@ type route struct {
 	shards  uint32
 	mapping wire.Mapping
 	owners  []string // address by shard; empty where it is not known
+	at      time.Time
 }
 
 // shardOf is the shard of a key.
@@ -143,7 +144,7 @@ func (c *Client) look(ctx context.Context, s Stream) (*route, error) {
 	case view.Shards > maxShards:
 		return nil, ErrProtocol
 	}
-	r := &route{shards: view.Shards, mapping: view.Routing, owners: make([]string, view.Shards)}
+	r := &route{shards: view.Shards, mapping: view.Routing, owners: make([]string, view.Shards), at: time.Now()}
 	owners, err := c.owners(ctx, s)
 	if errors.Is(err, ErrUnsupported) {
 		return r, nil

@@ -496,7 +496,7 @@ func TestLimits(t *testing.T) {
 	must(t, sub.Close())
 	must(t, p.Close(ctx))
 	for _, o := range []client.PublisherOptions{
-		{Ack: client.AckNone}, {Guarantee: 7}, {MaxInFlight: -1}, {DeliveryTimeout: -1},
+		{Ack: client.AckNone}, {Guarantee: 7}, {Partitioner: 2}, {MaxInFlight: -1}, {DeliveryTimeout: -1},
 	} {
 		if _, err := c.NewPublisher(stream, o); err == nil {
 			t.Errorf("%+v is taken", o)

@@ -57,6 +57,11 @@ func (l *lane) refusedLocked(at int, err error) {
 	case l.p.opts.Guarantee != AtMostOnce && retryable(err, true):
 		l.repeatLocked(b, err)
 	default:
+		if b.named && errors.Is(err, ErrInvalidRequest) {
+			// Perhaps the stream was made anew with fewer shards.
+			l.p.c.forget(l.p.stream)
+			l.p.route.Store(nil)
+		}
 		l.dropLocked(b, err)
 	}
 }
@@ -273,13 +278,14 @@ func (l *lane) failed(err error) {
 	now := time.Now()
 	var refused *Error
 	fatal := errors.As(err, &refused) && refused.Class == ClassFatal
+	nameless := errors.Is(err, errShardNotTaken) // which is a matter of those alone that name their shard
 	l.mu.Lock()
 	l.hint = ""
 	l.p.c.avoid(err)
 	l.p.c.forget(l.p.stream)
 	l.sent = len(l.queue) // all are judged; beginLocked sorts them out
 	for _, b := range l.queue {
-		if b.state == settled {
+		if b.state == settled || nameless && !b.named {
 			continue
 		}
 		b.state, b.err = repeated, err

@@ -19,7 +19,7 @@ const (
 		wire.FeatureErrorCodes | wire.FeatureShardMoved | wire.FeatureUnsupported | wire.FeatureSequenceReused | wire.FeaturePublishPipeline |
 		wire.FeatureAtomicCommit | wire.FeatureStreamPublishWindow | wire.FeatureShardOwners | wire.FeatureAckOnCommit |
 		wire.FeatureSubscriptionLagged | wire.FeatureRecordTimestamps | wire.FeaturePublishConditional | wire.FeatureStreamRead |
-		wire.FeatureSubscribeQueue | wire.FeatureInspect
+		wire.FeatureSubscribeQueue | wire.FeatureInspect | wire.FeatureExplicitShard
 )
 
 // authenticate reads the first frame and settles who speaks and what both sides understand. An error ends the stream.
@@ -116,7 +116,9 @@ func (st *stream) login(ctx context.Context, a *wire.Auth) error {
 	st.flags = a.ClientFlags.Value & serverFlags
 	st.commit = features.Has(wire.FeatureAckOnCommit)
 	ok := &wire.AuthOK{ServerFlags: serverFlags}
-	served := serverFeatures
+	// A shard that a client names counts if and only if the client has offered to name shards. It is told that it may under the same
+	// condition: where the field is ignored, a record lies elsewhere than its publisher believes.
+	served := serverFeatures &^ (wire.FeatureExplicitShard &^ features)
 	if s.opts.Window <= 0 {
 		served &^= wire.FeaturePublishPipeline | wire.FeatureStreamPublishWindow
 	} else if features.Has(wire.FeaturePublishPipeline) {

@@ -15,7 +15,7 @@ import (
 func (st *stream) commitRecord(m *wire.Commit) error {
 	r := publishRequest{
 		id: m.RequestID, answer: answerCommit, tenant: []byte(m.TenantID), namespace: []byte(m.Namespace), stream: []byte(m.Stream),
-		key: m.EntityKey, payloads: wire.MakePayloads(m.Event), expected: ids.NoOffset,
+		key: m.EntityKey, shard: m.Shard, payloads: wire.MakePayloads(m.Event), expected: ids.NoOffset,
 	}
 	if r.key == nil {
 		r.key = []byte{}
@@ -51,7 +51,10 @@ func (st *stream) stateGet(ctx context.Context, m *wire.StateGet) (wire.Message,
 	if !topic.Durable {
 		return nil, invalid("the stream is in memory only: it has no state")
 	}
-	partition := broker.Route(topic, key, true)
+	partition, err := placed(topic, m.Shard, key)
+	if err != nil {
+		return nil, err
+	}
 	shard, err := st.c.s.opts.Broker.Shard(topic, partition)
 	if err != nil {
 		return nil, err

@@ -135,11 +135,13 @@ func (st *stream) shardOf(action broker.Action, scope *wire.StreamScope, shard u
 		return nil, nil, err
 	}
 	if int64(shard) >= int64(len(topic.Partitions)) {
-		return nil, nil, invalid("the stream has no such shard")
+		return nil, nil, errNoShard
 	}
 	open, err := st.c.s.opts.Broker.Shard(topic, int32(shard))
 	return topic, open, err
 }
+
+var errNoShard = invalid("the stream has no such shard")
 
 // cursorError refuses an offset.
 type cursorError struct {

@@ -11,7 +11,7 @@ import (
 
 // message serves a JSON request. An error ends the stream.
 func (st *stream) message(ctx context.Context, payload []byte) error {
-	m, err := wire.ParseRequest(payload)
+	m, err := wire.ParseRequestWithout(payload, wire.FeatureExplicitShard&^st.features)
 	if err != nil {
 		return st.notUnderstood(err)
 	}
@@ -20,9 +20,9 @@ func (st *stream) message(ctx context.Context, payload []byte) error {
 	}
 	switch m := m.(type) {
 	case *wire.Publish:
-		return st.jsonPublish(&m.StreamScope, wire.MakePayloads(m.Payload), m.Key, m.RequestID, m.Ack)
+		return st.jsonPublish(&m.StreamScope, wire.MakePayloads(m.Payload), m.Key, m.Shard, m.RequestID, m.Ack)
 	case *wire.PublishBatch:
-		return st.jsonPublish(&m.StreamScope, m.Payloads, m.Key, m.RequestID, m.Ack)
+		return st.jsonPublish(&m.StreamScope, m.Payloads, m.Key, m.Shard, m.RequestID, m.Ack)
 	case *wire.PublishIdempotent:
 		return st.idempotentPublish(m)
 	case *wire.PublishIf:
@@ -66,9 +66,9 @@ func (st *stream) message(ctx context.Context, payload []byte) error {
 func (st *stream) oneWay(m wire.Message) error {
 	switch m := m.(type) {
 	case *wire.Publish:
-		return st.jsonPublish(&m.StreamScope, wire.MakePayloads(m.Payload), m.Key, m.RequestID, m.Ack)
+		return st.jsonPublish(&m.StreamScope, wire.MakePayloads(m.Payload), m.Key, m.Shard, m.RequestID, m.Ack)
 	case *wire.PublishBatch:
-		return st.jsonPublish(&m.StreamScope, m.Payloads, m.Key, m.RequestID, m.Ack)
+		return st.jsonPublish(&m.StreamScope, m.Payloads, m.Key, m.Shard, m.RequestID, m.Ack)
 	case *wire.PublishIdempotent:
 		return st.idempotentPublish(m)
 	}

@@ -19,8 +19,9 @@ import (
 type publishRequest struct {
 	id                        uint64
 	answer                    answerForm
-	tenant, namespace, stream []byte // of the frame
-	key                       []byte // nil: none
+	tenant, namespace, stream []byte           // of the frame
+	key                       []byte           // nil: none
+	shard                     wire.Opt[uint32] // that the publish names, instead of having it chosen by the key
 	payloads                  wire.Payloads
 	idempotent                bool
 	producer, sequence        uint64
@@ -173,8 +174,23 @@ func (st *stream) target(r *publishRequest) (*broker.Shard, *cluster.Topic, erro
 	if n := largest(r.payloads); n > st.c.s.opts.MaxRecord {
 		return nil, nil, invalid("a record is larger than what a stream takes")
 	}
-	shard, err := st.c.s.opts.Broker.Shard(topic, broker.Route(topic, r.key, r.key != nil))
+	partition, err := placed(topic, r.shard, r.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	shard, err := st.c.s.opts.Broker.Shard(topic, partition)
 	return shard, topic, err
+}
+
+// placed is the partition of a request about a key (nil: none): the one that it names, or else the key's.
+func placed(topic *cluster.Topic, named wire.Opt[uint32], key []byte) (int32, error) {
+	switch {
+	case !named.Set:
+		return broker.Route(topic, key, key != nil), nil
+	case int64(named.Value) >= int64(len(topic.Partitions)):
+		return 0, errNoShard
+	}
+	return int32(named.Value), nil
 }
 
 func largest(p wire.Payloads) int {
@@ -513,9 +529,11 @@ func (st *stream) unanswered(r *publishRequest) *publishRequest {
 }
 
 // jsonPublish takes a publish that came as a message.
-func (st *stream) jsonPublish(scope *wire.StreamScope, payloads wire.Payloads, key []byte, id wire.Opt[uint64], ack wire.AckMode) error {
+func (st *stream) jsonPublish(
+	scope *wire.StreamScope, payloads wire.Payloads, key []byte, shard wire.Opt[uint32], id wire.Opt[uint64], ack wire.AckMode,
+) error {
 	r := publishRequest{
-		id: id.Value, tenant: []byte(scope.TenantID), namespace: []byte(scope.Namespace), stream: []byte(scope.Stream), key: key,
+		id: id.Value, tenant: []byte(scope.TenantID), namespace: []byte(scope.Namespace), stream: []byte(scope.Stream), key: key, shard: shard,
 		payloads: payloads, expected: ids.NoOffset,
 	}
 	if ack != wire.AckNone {
@@ -527,7 +545,7 @@ func (st *stream) jsonPublish(scope *wire.StreamScope, payloads wire.Payloads, k
 func (st *stream) idempotentPublish(m *wire.PublishIdempotent) error {
 	r := publishRequest{
 		id: m.RequestID, answer: answerIdempotent, tenant: []byte(m.TenantID), namespace: []byte(m.Namespace), stream: []byte(m.Stream), key: m.Key,
-		payloads: m.Payloads, idempotent: true, producer: m.ProducerID, sequence: m.Sequence, expected: ids.NoOffset,
+		shard: m.Shard, payloads: m.Payloads, idempotent: true, producer: m.ProducerID, sequence: m.Sequence, expected: ids.NoOffset,
 	}
 	return st.publish(st.unanswered(&r))
 }
@@ -535,7 +553,7 @@ func (st *stream) idempotentPublish(m *wire.PublishIdempotent) error {
 func (st *stream) conditionalPublish(m *wire.PublishIf) error {
 	r := publishRequest{
 		id: m.RequestID, answer: answerIf, tenant: []byte(m.TenantID), namespace: []byte(m.Namespace), stream: []byte(m.Stream), key: m.Key,
-		payloads: m.Payloads, expected: expectedOffset(m.ExpectedOffset),
+		shard: m.Shard, payloads: m.Payloads, expected: expectedOffset(m.ExpectedOffset),
 	}
 	return st.publish(&r)
 }

@@ -54,6 +54,57 @@ func TestCrossed(t *testing.T) {
 	}
 }
 
+// TestKafkaPartitioner has our client publish by Kafka's hash the keys that franz-go publishes by its default partitioner: each pair lies on
+// one partition, under one key, in the order of publishing.
+func TestKafkaPartitioner(t *testing.T) {
+	const shards, keys = 6, 60
+	ctx := limited(t)
+	name := shared.create(t, streamConfig{shards: shards})
+	cl := shared.kgo(t)
+	p, err := newNative(t, shared).c.NewPublisher(stream(name), client.PublisherOptions{Partitioner: client.Murmur2})
+	must(t, err)
+	key := func(i int) []byte {
+		if i == 0 {
+			return []byte{}
+		}
+		return fmt.Appendf(nil, "%0*d", i, i)
+	}
+	for i := range keys {
+		ack, err := p.Publish(ctx, client.Record{Key: key(i), Value: []byte("native")})
+		must(t, err)
+		r, err := cl.ProduceSync(ctx, &kgo.Record{Topic: name, Key: key(i), Value: []byte("kafka")}).First()
+		must(t, err)
+		if ack.Shard != uint32(r.Partition) || ack.Offset+1 != r.Offset {
+			t.Errorf("key %q: at %+v, and of Kafka's client at %d of %d", key(i), ack, r.Offset, r.Partition)
+		}
+	}
+	// Without a key our records lie on some shard, and still have none.
+	for range 10 {
+		_, err := p.Publish(ctx, client.Record{Value: []byte("unkeyed")})
+		must(t, err)
+	}
+	must(t, p.Close(ctx))
+	reader := shared.kgo(t, kgo.ConsumeTopics(name), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	seen := map[string][]string{}
+	for n := 0; n < 2*keys+10; {
+		fetches := reader.PollFetches(ctx)
+		must(t, ctx.Err())
+		fetches.EachRecord(func(r *kgo.Record) {
+			n++
+			if value := string(r.Value); (r.Key == nil) != (value == "unkeyed") {
+				t.Errorf("a record %q with key %q", value, r.Key)
+			} else if r.Key != nil {
+				seen[string(r.Key)] = append(seen[string(r.Key)], value)
+			}
+		})
+	}
+	for i := range keys {
+		if got := fmt.Sprint(seen[string(key(i))]); got != "[native kafka]" {
+			t.Errorf("key %q: %s", key(i), got)
+		}
+	}
+}
+
 // TestKafkaShards lets franz-go choose the partition of keys, and asks our client which ones they are.
 func TestKafkaShards(t *testing.T) {
 	const shards = 6

@@ -484,6 +484,32 @@ func TestBadMessages(t *testing.T) {
 			`{"type":"publish",` + jsonScope + `,"payload":"","ack":"per_batch"}`,
 			FaultMissing, Continue, "request_id", none,
 		},
+		{
+			"shard_negative", `{"type":"publish",` + jsonScope + `,"payload":"","request_id":3,"shard":-1}`,
+			FaultField, Continue, "shard", Some[uint64](3),
+		},
+		{"shard_too_large", `{"type":"publish",` + jsonScope + `,"payload":"","shard":4294967296}`, FaultField, Continue, "shard", none},
+		{"shard_fraction", `{"type":"publish_batch",` + jsonScope + `,"payloads":[],"shard":1.0}`, FaultField, Continue, "shard", none},
+		{"shard_exponent", `{"type":"publish_batch",` + jsonScope + `,"payloads":[],"shard":1e0}`, FaultField, Continue, "shard", none},
+		{
+			"shard_string",
+			`{"type":"publish_idempotent",` + jsonScope + `,"payloads":[],"request_id":3,"producer_id":1,"sequence":0,"shard":"1"}`,
+			FaultField, Continue, "shard", Some[uint64](3),
+		},
+		{
+			"shard_array",
+			`{"type":"publish_if",` + jsonScope + `,"payloads":[],"expected_offset":0,"request_id":3,"shard":[1]}`,
+			FaultField, Continue, "shard", Some[uint64](3),
+		},
+		{
+			"shard_object", `{"type":"commit",` + jsonScope + `,"entity_key":"","event":"","request_id":3,"shard":{"n":1}}`,
+			FaultField, Continue, "shard", Some[uint64](3),
+		},
+		{
+			"shard_boolean", `{"type":"state_get",` + jsonScope + `,"entity_key":"","key":"a","request_id":3,"shard":true}`,
+			FaultField, Continue, "shard", Some[uint64](3),
+		},
+		{"shard_twice", `{"type":"publish",` + jsonScope + `,"payload":"","shard":1,"shard":1}`, FaultDuplicateKey, EndStream, "", none},
 		{"payloads_string", `{"type":"publish_batch",` + jsonScope + `,"payloads":"aGVsbG8="}`, FaultField, Continue, "payloads", none},
 		{
 			"payloads_null_inside",
@@ -671,6 +697,14 @@ func TestLenientMessages(t *testing.T) {
 		{
 			"ack_none", `{"type":"publish",` + jsonScope + `,"payload":"","ack":"none"}`,
 			&Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{}},
+		},
+		{
+			"shard_null", `{"type":"publish",` + jsonScope + `,"payload":"","shard":null}`,
+			&Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{}},
+		},
+		{
+			"largest_shard", `{"type":"publish",` + jsonScope + `,"payload":"","shard":4294967295}`,
+			&Publish{StreamScope: StreamScope{"t1", "n", "s"}, Payload: []byte{}, Shard: Some[uint32](math.MaxUint32)},
 		},
 		{
 			"largest_numbers", `{"type":"counter_add",` + jsonCache + `,"key":"","delta":-9223372036854775808,"request_id":18446744073709551615}`,

@@ -24,6 +24,8 @@ type coder struct {
 	fields []field
 	fault  Fault
 	name   string // the field that fault is about
+	// without are features that the two sides have not agreed on: what is read of their fields is nothing.
+	without Features
 }
 
 // coders are kept because a message makes its coder escape, and the members of one are worth more than the message.

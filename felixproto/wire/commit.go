@@ -28,6 +28,8 @@ type Commit struct {
 	RequestID uint64
 	// ExpectedOffset is the offset that the commit must get, with FeaturePublishConditional.
 	ExpectedOffset Opt[uint64]
+	// Shard is where the event goes, whatever EntityKey says, with FeatureExplicitShard. The state of an entity is kept by shard.
+	Shard Opt[uint32]
 }
 
 func (*Commit) kind() string { return "commit" }
@@ -45,6 +47,7 @@ func (m *Commit) code(c *coder) {
 	})
 	num(c, "request_id", &m.RequestID)
 	numOpt(c, "expected_offset", &m.ExpectedOffset)
+	shardOpt(c, &m.Shard)
 }
 
 // CommitOK accepts a Commit. Server to client.
@@ -66,6 +69,8 @@ type StateGet struct {
 	EntityKey []byte
 	Key       string
 	RequestID uint64
+	// Shard is where to look, whatever EntityKey says, with FeatureExplicitShard.
+	Shard Opt[uint32]
 }
 
 func (*StateGet) kind() string { return "state_get" }
@@ -75,6 +80,7 @@ func (m *StateGet) code(c *coder) {
 	c.bytes("entity_key", &m.EntityKey)
 	c.str("key", &m.Key)
 	num(c, "request_id", &m.RequestID)
+	shardOpt(c, &m.Shard)
 }
 
 // StateValue answers a StateGet. Server to client.

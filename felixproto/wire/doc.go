@@ -48,5 +48,7 @@
 //   - An empty key is a key, and goes through the hash; only a missing one means shard 0. So nil and empty differ in BinaryPublish.Key.
 //   - encoding/json matches keys without regard to case, takes the last of two equal keys, repairs bad UTF-8, and its base64 skips line
 //     breaks, which is why it is not used here.
+//   - A shard that a request names (FeatureExplicitShard) is an unknown field to who has not agreed to it, and unknown fields are ignored
+//     with whatever is in them: ParseRequestWithout must not even refuse one that is no number.
 //   - A malformed acked publish whose request id can be read is answered and its stream goes on; any other malformed frame ends it.
 package wire

@@ -40,6 +40,8 @@ const (
 	FeatureExtended Features = 0x8000_0000
 	// FeatureInspect is bit 0 of the second word.
 	FeatureInspect Features = 0x1_0000_0000
+	// FeatureExplicitShard is bit 3 of the second word: writes and reads of an entity's state may name their shard.
+	FeatureExplicitShard Features = 0x8_0000_0000
 )
 
 // Has says that all bits of other are set.

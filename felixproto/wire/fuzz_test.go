@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -207,6 +208,25 @@ func addMessages(f *testing.F, kinds []string, fresh func([]byte) Message) {
 	f.Add([]byte(` {"type" : "topology", "x":[1.5e-3,true,false,null,{"a":"\ud83d\udf42\n"}]} `))
 }
 
+// namesShard says that a request names a shard.
+func namesShard(m Message) bool {
+	switch m := m.(type) {
+	case *Publish:
+		return m.Shard.Set
+	case *PublishBatch:
+		return m.Shard.Set
+	case *PublishIdempotent:
+		return m.Shard.Set
+	case *PublishIf:
+		return m.Shard.Set
+	case *Commit:
+		return m.Shard.Set
+	case *StateGet:
+		return m.Shard.Set
+	}
+	return false
+}
+
 func checkParsed(t *testing.T, b []byte, parse func([]byte) (Message, error)) {
 	before := bytes.Clone(b)
 	m, err := parse(b)
@@ -232,7 +252,29 @@ func checkParsed(t *testing.T, b []byte, parse func([]byte) (Message, error)) {
 
 func FuzzRequest(f *testing.F) {
 	addMessages(f, requestTypes, newRequest)
-	f.Fuzz(func(t *testing.T, b []byte) { checkParsed(t, b, ParseRequest) })
+	for _, v := range shardVectors {
+		f.Add([]byte(v.payload))
+		plain, _, _ := strings.Cut(v.payload, `,"shard":`)
+		for _, bad := range []string{"-1", "1.0", "4294967296", `"1"`, "null", "[1]"} {
+			f.Add([]byte(plain + `,"shard":` + bad + "}"))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkParsed(t, b, ParseRequest)
+		checkParsed(t, b, func(b []byte) (Message, error) {
+			m, err := ParseRequestWithout(b, FeatureExplicitShard)
+			if err == nil && namesShard(m) {
+				t.Fatalf("%s names a shard", b)
+			}
+			return m, err
+		})
+		// Whatever can be read with the feature can be read without it.
+		if _, err := ParseRequest(b); err == nil {
+			if _, err := ParseRequestWithout(b, FeatureExplicitShard); err != nil {
+				t.Fatalf("%s: %v", b, err)
+			}
+		}
+	})
 }
 
 func FuzzReply(f *testing.F) {

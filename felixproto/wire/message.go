@@ -35,13 +35,19 @@ func AppendMessage(dst []byte, m Message) []byte {
 // Errors: *UnknownTypeError for a type that no client sends; else a DecodeError. If the payload is no JSON object with a type, nothing
 // can be told of the request, and its verdict is EndStream. If fields are missing or wrong it is Continue, with the request id if there
 // is one: publishes are answered by PublishError under it, everything else by Error.
-func ParseRequest(payload []byte) (Message, error) { return parseMessage(payload, newRequest) }
+func ParseRequest(payload []byte) (Message, error) { return parseMessage(payload, 0, newRequest) }
+
+// ParseRequestWithout is ParseRequest for a client with which the features in without were not agreed on. A field that belongs to one of
+// them is an unknown field then, and ignored as such whatever it holds. FeatureExplicitShard is the only one with such fields.
+func ParseRequestWithout(payload []byte, without Features) (Message, error) {
+	return parseMessage(payload, without, newRequest)
+}
 
 // ParseReply reads the payload of a JSON frame that a server sent, on whatever stream. See ParseRequest; a client ends the stream after
 // any error, as it no longer knows what was answered.
-func ParseReply(payload []byte) (Message, error) { return parseMessage(payload, newReply) }
+func ParseReply(payload []byte) (Message, error) { return parseMessage(payload, 0, newReply) }
 
-func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, error) {
+func parseMessage(payload []byte, without Features, fresh func(kind []byte) Message) (Message, error) {
 	if !utf8.Valid(payload) {
 		return nil, &DecodeError{Fault: FaultUTF8, Verdict: EndStream}
 	}
@@ -64,6 +70,7 @@ func parseMessage(payload []byte, fresh func(kind []byte) Message) (Message, err
 	if m == nil {
 		return nil, &UnknownTypeError{Type: string(kind), RequestID: id}
 	}
+	c.without = without
 	if m.code(c); c.fault != FaultNone {
 		return nil, &DecodeError{Fault: c.fault, Verdict: Continue, Type: m.kind(), Field: c.name, RequestID: id, Acked: c.acked()}
 	}

@@ -29,6 +29,13 @@ func ackFields(c *coder, id *Opt[uint64], mode *AckMode) {
 	}
 }
 
+// shardOpt is the shard that a request names. To whoever has not negotiated FeatureExplicitShard it is an unknown field, whatever its value.
+func shardOpt(c *coder, shard *Opt[uint32]) {
+	if !c.without.Has(FeatureExplicitShard) {
+		numOpt(c, "shard", shard)
+	}
+}
+
 // Publish is a publish of one record. Client to server; with an Ack answered by PublishOK or PublishError, else by nothing.
 type Publish struct {
 	StreamScope
@@ -38,6 +45,8 @@ type Publish struct {
 	// RequestID must be there if Ack is not AckNone.
 	RequestID Opt[uint64]
 	Ack       AckMode
+	// Shard is where the records go, whatever the key says, with FeatureExplicitShard.
+	Shard Opt[uint32]
 }
 
 func (*Publish) kind() string { return "publish" }
@@ -47,6 +56,7 @@ func (m *Publish) code(c *coder) {
 	c.bytes("payload", &m.Payload)
 	c.bytesOpt("key", &m.Key)
 	ackFields(c, &m.RequestID, &m.Ack)
+	shardOpt(c, &m.Shard)
 }
 
 // PublishBatch is a publish of several records under one key. Client to server; answered like Publish, once.
@@ -58,6 +68,8 @@ type PublishBatch struct {
 	// RequestID must be there if Ack is not AckNone.
 	RequestID Opt[uint64]
 	Ack       AckMode
+	// Shard is where the records go, whatever the key says, with FeatureExplicitShard.
+	Shard Opt[uint32]
 }
 
 func (*PublishBatch) kind() string { return "publish_batch" }
@@ -67,6 +79,7 @@ func (m *PublishBatch) code(c *coder) {
 	c.payloads(&m.Payloads)
 	c.bytesOpt("key", &m.Key)
 	ackFields(c, &m.RequestID, &m.Ack)
+	shardOpt(c, &m.Shard)
 }
 
 // PublishIdempotent is a batch of a producer. Client to server; answered by PublishOK, PublishError or PublishRefused.
@@ -79,6 +92,8 @@ type PublishIdempotent struct {
 	ProducerID uint64
 	// Sequence counts batches of the producer and shard, from 0.
 	Sequence uint64
+	// Shard is where the records go, whatever the key says, with FeatureExplicitShard.
+	Shard Opt[uint32]
 }
 
 func (*PublishIdempotent) kind() string { return "publish_idempotent" }
@@ -90,6 +105,7 @@ func (m *PublishIdempotent) code(c *coder) {
 	num(c, "request_id", &m.RequestID)
 	num(c, "producer_id", &m.ProducerID)
 	num(c, "sequence", &m.Sequence)
+	shardOpt(c, &m.Shard)
 }
 
 // PublishIf is a batch that is appended only if the shard's next offset is ExpectedOffset. Client to server; answered by PublishOK,
@@ -101,6 +117,8 @@ type PublishIf struct {
 	Key            []byte
 	ExpectedOffset uint64
 	RequestID      uint64
+	// Shard is where the records go, whatever the key says, with FeatureExplicitShard.
+	Shard Opt[uint32]
 }
 
 func (*PublishIf) kind() string { return "publish_if" }
@@ -111,6 +129,7 @@ func (m *PublishIf) code(c *coder) {
 	c.bytesOpt("key", &m.Key)
 	num(c, "expected_offset", &m.ExpectedOffset)
 	num(c, "request_id", &m.RequestID)
+	shardOpt(c, &m.Shard)
 }
 
 // ProducerInit asks for a producer id. Client to server; answered by ProducerInitOK.

@@ -193,6 +193,7 @@ func TestFeatures(t *testing.T) {
 		{"first_word", FeatureTopology | FeatureSubscribeQueue, 0x4000_0001, 0},
 		{"marker_alone_is_not_sent", FeatureExtended | FeatureTopology, 1, 0},
 		{"second_word", FeatureTopology | FeatureInspect, 0x8000_0001, 1},
+		{"explicit_shard", FeatureInspect | FeatureExplicitShard, 0x8000_0000, 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if low, high := tc.f.Words(); low != tc.low || high != tc.high {

@@ -227,6 +227,76 @@ func TestWorkedFrameVectors(t *testing.T) {
 	}
 }
 
+// shardVectors are the requests that may name a shard, as they are written.
+var shardVectors = []struct {
+	payload string
+	want    Message
+}{
+	{
+		`{"type":"publish","tenant_id":"t1","namespace":"default","stream":"demo","payload":"aGVsbG8=","key":"azc=","request_id":7,` +
+			`"ack":"per_message","shard":3}`,
+		&Publish{
+			StreamScope: scope, Payload: []byte("hello"), Key: []byte("k7"), RequestID: Some[uint64](7), Ack: AckPerMessage, Shard: Some[uint32](3),
+		},
+	},
+	{
+		`{"type":"publish_batch","tenant_id":"t1","namespace":"default","stream":"demo","payloads":["aGVsbG8=",""],"request_id":7,` +
+			`"ack":"per_batch","shard":0}`,
+		&PublishBatch{
+			StreamScope: scope, Payloads: MakePayloads([]byte("hello"), nil), RequestID: Some[uint64](7), Ack: AckPerBatch, Shard: Some[uint32](0),
+		},
+	},
+	{
+		`{"type":"publish_idempotent","tenant_id":"t1","namespace":"default","stream":"demo","payloads":["aGVsbG8="],"key":"",` +
+			`"request_id":7,"producer_id":1234605616436508552,"sequence":3,"shard":5}`,
+		&PublishIdempotent{
+			StreamScope: scope, Payloads: MakePayloads([]byte("hello")), Key: []byte{}, RequestID: 7, ProducerID: 0x1122334455667788, Sequence: 3,
+			Shard: Some[uint32](5),
+		},
+	},
+	{
+		`{"type":"publish_if","tenant_id":"t1","namespace":"default","stream":"demo","payloads":["aGVsbG8="],"expected_offset":42,` +
+			`"request_id":7,"shard":4294967295}`,
+		&PublishIf{
+			StreamScope: scope, Payloads: MakePayloads([]byte("hello")), ExpectedOffset: 42, RequestID: 7, Shard: Some[uint32](0xFFFF_FFFF),
+		},
+	},
+	{
+		`{"type":"commit","tenant_id":"t1","namespace":"default","stream":"demo","entity_key":"azc=","event":"aGVsbG8=",` +
+			`"changes":[{"op":"delete","key":"a"}],"request_id":7,"expected_offset":42,"shard":2}`,
+		&Commit{
+			StreamScope: scope, EntityKey: []byte("k7"), Event: []byte("hello"), Changes: []Change{{Op: ChangeDelete, Key: "a"}}, RequestID: 7,
+			ExpectedOffset: Some[uint64](42), Shard: Some[uint32](2),
+		},
+	},
+	{
+		`{"type":"state_get","tenant_id":"t1","namespace":"default","stream":"demo","entity_key":"azc=","key":"a","request_id":7,"shard":2}`,
+		&StateGet{StreamScope: scope, EntityKey: []byte("k7"), Key: "a", RequestID: 7, Shard: Some[uint32](2)},
+	},
+}
+
+// TestShardVectors reads and writes requests that name a shard. Where that was not agreed on the field is nothing, whatever it holds.
+func TestShardVectors(t *testing.T) {
+	for _, v := range shardVectors {
+		t.Run(v.want.kind(), func(t *testing.T) {
+			frame := BeginFrame(nil, 0)
+			frame = append(frame, v.payload...)
+			EndFrame(frame)
+			checkMessage(t, frame, v.want)
+			plain, _, _ := strings.Cut(v.payload, `,"shard":`)
+			for _, value := range []string{"1", "null", "-1", "4294967296", `"1"`, `[{"shard":1}]`} {
+				m, err := ParseRequestWithout([]byte(plain+`,"shard":`+value+"}"), FeatureExplicitShard)
+				if err != nil {
+					t.Fatalf("%s: %v", value, err)
+				}
+				if got := AppendMessage(nil, m)[HeaderSize:]; string(got) != plain+"}" {
+					t.Errorf("%s: read as %s", value, got)
+				}
+			}
+		})
+	}
+}
+
 // eventVector is a frame of events, and what it says.
 type eventVector struct {
 	name, frame string
