@@ -40,13 +40,15 @@ func (l *lane) answered(request uint64, offset int64, refused error) error {
 func (l *lane) refusedLocked(at int, err error) {
 	b := l.queue[at]
 	b.err = err
-	if errors.Is(err, ErrOutcomeUnknown) {
-		b.uncertain = true
-	}
 	var (
 		sequence  *SequenceError
 		elsewhere *notLeader
+		refused   *Error
 	)
+	classed := !errors.As(err, &refused) || refused.Class > ClassNone && refused.Class <= ClassFatal
+	if errors.Is(err, ErrOutcomeUnknown) || !classed {
+		b.uncertain = true // an error without a class says nothing about the write
+	}
 	switch {
 	case errors.As(err, &sequence):
 		l.misplacedLocked(at, sequence)
@@ -184,7 +186,8 @@ func (l *lane) noteLocked(b *batch) {
 }
 
 // beginLocked gets the queue ready to be sent from its head: numbers that were not used up are given to those behind, and under a new
-// identity there are no numbers. Batches that are settled stay where they are behind one that is not, so that outcomes come in order.
+// identity there are no numbers. So nothing that may have been applied goes on under a new one, wherever in the queue it is: the server
+// would not know it again. Batches that are settled stay where they are behind one that is not, so that outcomes come in order.
 func (l *lane) beginLocked() {
 	shift := uint64(0)
 	for i, b := range l.queue {
@@ -193,11 +196,12 @@ func (l *lane) beginLocked() {
 			case b.state == dropped:
 				b.state = settled
 				shift++
-			case b.state == repeated && l.renew && b.uncertain:
-				b.state, b.err = settled, &outcomeUnknown{b.err}
 			case b.state == repeated:
 				b.state = waiting
 			}
+		}
+		if b.state == waiting && l.renew && b.uncertain {
+			b.state, b.err = settled, &outcomeUnknown{b.err}
 		}
 		switch {
 		case b.state == settled:
