@@ -141,6 +141,7 @@ type Publisher struct {
 
 	closing  atomic.Bool   // no more records are taken on
 	draining chan struct{} // closed when all are answered and no more come; nil unless there are no answers
+	drain    sync.Once     // closes draining, and waits until the servers have read everything
 
 	route      atomic.Pointer[route]
 	routeAge   time.Duration  // of a route with which shards are chosen by Murmur2
@@ -228,16 +229,19 @@ func (p *Publisher) PublishAsync(ctx context.Context, r Record, done func(Ack, e
 func (p *Publisher) Wait(ctx context.Context) error { return p.budget.wait(ctx) }
 
 // Close takes no more records on, waits until the others are answered or ctx ends, and ends the publisher's goroutines. What is not
-// answered then fails with ErrClosed, and with ErrOutcomeUnknown if it had been sent. Closing twice is fine.
+// answered then fails with ErrClosed, and with ErrOutcomeUnknown if it had been sent. Closing twice is fine: each call waits as long.
 func (p *Publisher) Close(ctx context.Context) error {
-	first := !p.closing.Swap(true)
+	p.closing.Store(true)
 	err := p.budget.wait(ctx)
-	if err == nil && first && p.draining != nil {
-		close(p.draining)
-		p.mu.Lock()
-		p.closed = true
-		p.mu.Unlock()
-		p.wg.Wait()
+	if err == nil && p.draining != nil {
+		// Whoever comes second waits here for the first: to end the lanes now would cut off what the servers have not read.
+		p.drain.Do(func() {
+			close(p.draining)
+			p.mu.Lock()
+			p.closed = true
+			p.mu.Unlock()
+			p.wg.Wait()
+		})
 	}
 	p.abort()
 	return err
