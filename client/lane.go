@@ -32,6 +32,7 @@ type lane struct {
 	sent     int       // guarded by mu: of queue, those on the present stream
 	rewind   bool      // guarded by mu: send nothing until the sent ones are answered, then begin anew
 	renew    bool      // guarded by mu: at the next beginning, under another producer id
+	moved    bool      // guarded by mu: at the next beginning, perhaps at another server
 	probe    bool      // guarded by mu: the last answer was a refusal: send one batch alone
 	reopen   bool      // guarded by mu: send nothing on the present stream any more
 	explicit bool      // guarded by mu: the present stream takes publishes that name their shard

@@ -49,12 +49,12 @@ func (l *lane) refusedLocked(at int, err error) {
 	if errors.Is(err, ErrOutcomeUnknown) || !classed {
 		b.uncertain = true // an error without a class says nothing about the write
 	}
+	moved := errors.As(err, &elsewhere) || refused != nil && refused.Class == ClassRedirect
 	switch {
 	case errors.As(err, &sequence):
 		l.misplacedLocked(at, sequence)
-	case errors.As(err, &elsewhere):
+	case elsewhere != nil:
 		l.hint = elsewhere.addr
-		l.p.c.forget(l.p.stream)
 		l.repeatLocked(b, &Error{Code: CodeNotLeader, Class: ClassRedirect, Message: elsewhere.Error()})
 	case l.p.opts.Guarantee != AtMostOnce && retryable(err, true):
 		l.repeatLocked(b, err)
@@ -65,6 +65,11 @@ func (l *lane) refusedLocked(at int, err error) {
 			l.p.route.Store(nil)
 		}
 		l.dropLocked(b, err)
+	}
+	if moved {
+		// The stream leads to a server that does not lead the shard any more: those behind go elsewhere, whatever becomes of this one.
+		l.p.c.forget(l.p.stream)
+		l.rewind, l.moved = true, true
 	}
 }
 
@@ -141,7 +146,7 @@ func (l *lane) settleLocked() (reopen bool) {
 			return false
 		}
 	}
-	reopen = l.hint != "" || l.renew
+	reopen = l.moved || l.renew
 	l.beginLocked()
 	return reopen
 }
@@ -215,7 +220,7 @@ func (l *lane) beginLocked() {
 	if l.renew {
 		l.sequence, l.producer = 0, 0
 	}
-	l.rewind, l.renew = false, false
+	l.rewind, l.renew, l.moved = false, false, false
 	l.sent = len(l.queue)
 	l.leaveLocked()
 	l.sent = 0

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -97,4 +98,73 @@ func TestRetryable(t *testing.T) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
+}
+
+// TestMovedWithoutAddress has a shard move and its old leader say so without the new one's address, as it does to publishers that are not
+// idempotent.
+func TestMovedWithoutAddress(t *testing.T) {
+	for _, g := range []client.Guarantee{client.Idempotent, client.AtLeastOnce, client.AtMostOnce} {
+		n1, n2 := newFake(t, "n1"), newFake(t, "n2")
+		moved := false
+		n1.publish = func(_ int, p *wire.BinaryPublish) verdict {
+			if !moved {
+				return verdict{}
+			}
+			return verdict{refuse: &wire.PublishError{RequestID: p.RequestID, Failure: wire.Failure{Message: "moved", Code: "not_leader", Retry: "redirect"}}}
+		}
+		p, err := n1.connect(func(cfg *client.Config) { cfg.Addrs = append(cfg.Addrs, n2.addr) }).NewPublisher(fakeName, client.PublisherOptions{Guarantee: g})
+		must(t, err)
+		ctx := limited(t)
+		_, err = p.Publish(ctx, client.Record{Value: []byte("a")})
+		must(t, err)
+		owners := []wire.ShardOwner{{Shard: 0, NodeID: "n2", Addr: n2.addr}}
+		n1.set(func() { moved, n1.owners = true, owners })
+		n2.set(func() { n2.owners = owners })
+		_, err = p.Publish(ctx, client.Record{Value: []byte("b")})
+		if g == client.AtMostOnce {
+			if !client.Retryable(err) {
+				t.Errorf("got %v", err)
+			}
+			_, err = p.Publish(ctx, client.Record{Value: []byte("b")})
+		}
+		must(t, err)
+		if got := n2.stored(); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("guarantee %d: the new leader has stored %v", g, got)
+		}
+		must(t, p.Close(ctx))
+	}
+}
+
+// TestTwoCloses closes a publisher without answers twice at the same time: neither cuts off what the other waits for.
+func TestTwoCloses(t *testing.T) {
+	f := newFake(t, "n1")
+	release := make(chan struct{})
+	f.publish = func(n int, _ *wire.BinaryPublish) verdict {
+		if n == 0 {
+			<-release
+		}
+		return verdict{}
+	}
+	p, err := f.connect().NewPublisher(fakeName, client.PublisherOptions{Guarantee: client.AtMostOnce, Ack: client.AckNone, MaxBatchRecords: 1})
+	must(t, err)
+	ctx := limited(t)
+	const n = 100
+	for i := range n {
+		must(t, p.PublishAsync(ctx, client.Record{Value: fmt.Append(nil, i)}, nil))
+	}
+	must(t, p.Wait(ctx)) // all are handed over, and none is read
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- p.Close(ctx) }()
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("a close has not waited: %v", err)
+		closed <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(release)
+	must(t, <-closed)
+	must(t, <-closed)
+	waitUntil(t, func() bool { return len(f.stored()) == n })
 }
