@@ -171,9 +171,15 @@ func (l *lane) removeLocked(n int) {
 	for _, b := range l.queue[:n] {
 		l.noteLocked(b)
 	}
-	rest := copy(l.queue, l.queue[n:])
-	clear(l.queue[rest:])
-	l.queue = l.queue[:rest]
+	clear(l.queue[:n])
+	l.gone += n
+	if l.gone >= len(l.whole)-l.gone {
+		// Not more is moved than has left since the last time: a long queue is not moved for each batch that leaves.
+		rest := copy(l.whole, l.whole[l.gone:])
+		clear(l.whole[rest:])
+		l.whole, l.gone = l.whole[:rest], 0
+	}
+	l.queue = l.whole[l.gone:]
 	l.sent -= n
 }
 
@@ -186,7 +192,7 @@ func (l *lane) noteLocked(b *batch) {
 			ack.Offset++
 		}
 	}
-	l.p.budget.release(b.cost, len(b.promises))
+	l.p.budget.release(b.cost)
 	l.recycleLocked(b)
 }
 
@@ -230,11 +236,43 @@ func (l *lane) beginLocked() {
 func (l *lane) tell() {
 	told := l.told
 	l.mu.Unlock()
+	if len(told) == 0 {
+		return
+	}
 	for i := range told {
 		told[i].p.keep(told[i].ack, told[i].err)
 	}
 	clear(told)
 	l.told = told[:0]
+	l.p.budget.answered(len(told))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept += uint64(len(told))
+	for len(l.waits) > 0 && l.waits[0].until <= l.kept {
+		close(l.waits[0].ch)
+		l.waits = l.waits[1:]
+	}
+}
+
+// wait is somebody's wait until so many outcomes of a lane are told.
+type wait struct {
+	until uint64
+	ch    chan struct{}
+}
+
+// pending is closed when all that was taken on up to now is told; nil if it is.
+func (l *lane) pending() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == l.taken {
+		return nil
+	}
+	if n := len(l.waits); n > 0 && l.waits[n-1].until == l.taken {
+		return l.waits[n-1].ch
+	}
+	w := wait{until: l.taken, ch: make(chan struct{})}
+	l.waits = append(l.waits, w)
+	return w.ch
 }
 
 // written settles what was sent without asking for answers.
