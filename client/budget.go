@@ -12,7 +12,7 @@ type budget struct {
 
 	mu      sync.Mutex
 	used    int             // guarded by mu: bytes
-	records int             // guarded by mu: records that are not answered
+	records int             // guarded by mu: records whose outcome is not told
 	line    []*claim        // guarded by mu: those who wait, first come first
 	empty   []chan struct{} // guarded by mu: those who wait until there is no record
 }
@@ -65,13 +65,19 @@ func (b *budget) acquire(ctx context.Context, closed <-chan struct{}, bytes, rec
 
 func (b *budget) fitsLocked(bytes int) bool { return b.used == 0 || b.used+bytes <= b.limit }
 
-// release gives back what answered records took.
-func (b *budget) release(bytes, records int) {
+// release gives back what answered records took. Their outcomes are told after that, so that whoever is told finds room for more.
+func (b *budget) release(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used -= bytes
-	b.records -= records
 	b.admitLocked()
+}
+
+// answered says that the outcomes of so many records are told.
+func (b *budget) answered(records int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.records -= records
 	if b.records == 0 {
 		for _, ch := range b.empty {
 			close(ch)
@@ -91,7 +97,7 @@ func (b *budget) admitLocked() {
 	}
 }
 
-// wait waits until every record is answered.
+// wait waits until the outcome of every record is told.
 func (b *budget) wait(ctx context.Context) error {
 	b.mu.Lock()
 	if b.records == 0 {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -81,8 +82,10 @@ type slotKey struct {
 
 // slot is a place for one connection. Whoever holds lock may dial.
 type slot struct {
-	lock chan struct{} // holds one value while it is free
-	cn   *conn         // guarded by lock
+	lock   chan struct{} // holds one value while it is free
+	cn     *conn         // guarded by lock
+	failed atomic.Uint64 // attempts to dial that have failed by themselves
+	err    error         // guarded by lock: of the last such attempt
 }
 
 // maxRoutes bounds the streams of which shards and owners are remembered; beyond it the memory is begun anew.
@@ -200,6 +203,7 @@ func (c *Client) connection(ctx context.Context, k slotKey) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	failed := s.failed.Load()
 	select {
 	case <-s.lock:
 	case <-ctx.Done():
@@ -216,7 +220,14 @@ func (c *Client) connection(ctx context.Context, k slotKey) (*conn, error) {
 	if c.life.Err() != nil {
 		return nil, ErrClosed
 	}
+	if s.failed.Load() != failed {
+		return nil, s.err // those who waited for the same attempt share its failure; each with one of its own would take too long
+	}
 	s.cn, err = c.dial(ctx, k.addr)
+	if err != nil && ctx.Err() == nil {
+		s.err = err
+		s.failed.Add(1)
+	}
 	return s.cn, err
 }
 
@@ -242,6 +253,10 @@ func (c *Client) enter(ctx context.Context, addr string, r role, index int) (*co
 			c.mu.Unlock()
 			return cn, nil
 		}
+		if !errors.Is(context.Cause(ctx), context.Canceled) {
+			// The next call begins behind it, else one whose time is over here would never get to those that live.
+			c.leaveEntry(at)
+		}
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return nil, err
 		}
@@ -250,21 +265,43 @@ func (c *Client) enter(ctx context.Context, addr string, r role, index int) (*co
 	return nil, last
 }
 
-// avoid has the cluster entered by another server after err, if that says that the present one is stopping.
+// leaveEntry has the cluster entered by the next server, if it is entered by that one now.
+func (c *Client) leaveEntry(at int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entry == at {
+		c.entry = (at + 1) % len(c.servers)
+	}
+}
+
+// avoid has the cluster entered by another server after err, if that says that the present one is stopping, is lost, or does not answer.
 func (c *Client) avoid(err error) {
-	if !errors.Is(err, ErrDraining) {
+	draining := errors.Is(err, ErrDraining)
+	var lost *ConnectionError
+	if !draining && !errors.As(err, &lost) {
 		return
 	}
 	c.mu.Lock()
-	c.entry = (c.entry + 1) % len(c.servers)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if draining || c.servers[c.entry] == lost.Addr {
+		c.entry = (c.entry + 1) % len(c.servers)
+	}
 }
 
 // discover learns the servers of the cluster. A server that does not tell them is no error.
 func (c *Client) discover(ctx context.Context) error {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	servers, err := c.topology(ctx)
+	var (
+		servers []Server
+		err     error
+	)
+	for range c.cfg.Addrs {
+		if servers, err = c.topology(ctx); !errors.Is(err, errSilent) || ctx.Err() != nil {
+			break
+		}
+		c.avoid(err)
+	}
 	if errors.Is(err, ErrUnsupported) {
 		return nil
 	}

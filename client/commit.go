@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/felixlog/felix/felixproto/wire"
 )
@@ -13,7 +14,7 @@ import (
 // Nothing is sent again by itself once it may have been applied. After ErrOutcomeUnknown read the shard at the expected offset to see what
 // became of it.
 //
-// Errors: *OffsetMismatchError with the actual next offset; ErrInvalidRequest for an ephemeral stream or no values; others of the server.
+// Errors: *OffsetMismatchError with the actual next offset; ErrTooLarge; ErrInvalidRequest for an ephemeral stream or no values; others of the server.
 func (c *Client) PublishIf(ctx context.Context, s Stream, expected int64, key []byte, values ...[]byte) (Ack, error) {
 	return c.publishIf(ctx, s, nil, expected, key, values)
 }
@@ -28,6 +29,13 @@ func (c *Client) publishIf(ctx context.Context, s Stream, named *uint32, expecte
 		return Ack{}, errors.New("felix: a negative offset is expected")
 	}
 	s = s.normal()
+	size := 0
+	for _, v := range values {
+		size += payloadPrefix + len(v)
+	}
+	if len(values) > wire.MaxPayloads || !c.fitsMessage(s, key, jsonBytes(size, len(values))) {
+		return Ack{}, fmt.Errorf("%w: a batch of %d bytes under a key of %d", ErrTooLarge, size, len(key))
+	}
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	shard, err := c.shardFor(ctx, s, key, named)
@@ -43,6 +51,11 @@ func (c *Client) publishIf(ctx context.Context, s Stream, named *uint32, expecte
 		return Ack{}, err
 	}
 	return Ack{Shard: shard, Offset: optionalOffset(a.Offset)}, nil
+}
+
+// fitsMessage says that a write to a stream under a key, with so much JSON besides, fits a frame.
+func (c *Client) fitsMessage(s Stream, key []byte, rest int) bool {
+	return len(key) <= maxName && rest <= c.messageRoom(s, key)
 }
 
 // shardFor is the shard of a request: the one that it names, or else the key's.
@@ -63,6 +76,9 @@ func asNamed(shard *uint32) wire.Opt[uint32] {
 	}
 	return wire.Some(*shard)
 }
+
+// changeOverhead bounds what the JSON of a change has beside its key and value.
+const changeOverhead = 64
 
 // Change is one change of an entity's state.
 type Change struct {
@@ -97,6 +113,13 @@ func (c *Client) Commit(ctx context.Context, s Stream, commit Commit) (Ack, erro
 		return Ack{}, errors.New("felix: a negative offset is expected")
 	}
 	s = s.normal()
+	rest := jsonBytes(len(commit.Event), 1)
+	for _, ch := range commit.Changes {
+		rest += changeOverhead + 6*len(ch.Key) + jsonBytes(len(ch.Value), 1)
+	}
+	if !c.fitsMessage(s, commit.EntityKey, rest) {
+		return Ack{}, fmt.Errorf("%w: a commit of %d bytes as JSON", ErrTooLarge, rest)
+	}
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	key := commit.EntityKey

@@ -112,7 +112,16 @@ func (cn *conn) release() {
 	_ = cn.socket.Close()
 }
 
-var errDialTimeout = errors.New("no answer")
+var (
+	errDialTimeout = errors.New("no answer")
+	errSilent      = errors.New("the server keeps the connection and does not answer")
+)
+
+// answering bounds how long a server may take to authenticate a stream, or to answer what it knows by itself. The transport alone would not
+// notice a server that hangs: its keep-alives go on.
+func (cn *conn) answering(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, cn.c.cfg.DialTimeout, &ConnectionError{Addr: cn.addr, Err: errSilent})
+}
 
 // close ends the connection and waits for its goroutines.
 func (cn *conn) close() {
@@ -229,6 +238,8 @@ func (cn *conn) streamAs(ctx context.Context, token string, o offer) (*exchange,
 	if err != nil {
 		return nil, cn.lost(ctx, err)
 	}
+	ctx, cancel := cn.answering(ctx)
+	defer cancel()
 	x := &exchange{cn: cn, q: q, in: bufio.NewReaderSize(q, 4<<10)}
 	stop := x.bind(ctx)
 	defer stop()
@@ -399,8 +410,10 @@ func namesShard(m wire.Message) bool {
 	return false
 }
 
-// ask is call for requests with one kind of answer.
+// ask is call for requests with one kind of answer, which comes soon.
 func ask[A wire.Message](ctx context.Context, cn *conn, m wire.Message) (A, error) {
+	ctx, cancel := cn.answering(ctx)
+	defer cancel()
 	answer, err := cn.call(ctx, m)
 	if err != nil {
 		var none A

@@ -236,12 +236,15 @@ const maxRetryAfter = 60_000
 
 // Retryable reports whether the same call may succeed later and repeating it cannot apply it twice.
 func Retryable(err error) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return false // whatever refused the last attempt
+	}
 	var refused *Error
 	if errors.As(err, &refused) {
 		return refused.Class == ClassRetry || refused.Class == ClassRetryAfter || refused.Class == ClassRedirect
 	}
 	var lost *ConnectionError
-	return errors.As(err, &lost) && !errors.Is(err, ErrOutcomeUnknown)
+	return errors.As(err, &lost)
 }
 
 // retryable reports whether a request may be sent again: again says that applying it twice does no harm.

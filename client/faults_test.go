@@ -317,7 +317,7 @@ func TestBackPressure(t *testing.T) {
 	f := newFake(t, "n1")
 	f.publish = func(int, *wire.BinaryPublish) verdict { return verdict{silent: true} }
 	c := f.connect()
-	p, err := c.NewPublisher(fakeName, client.PublisherOptions{MaxBufferedBytes: 1000})
+	p, err := c.NewPublisher(fakeName, client.PublisherOptions{MaxBufferedBytes: 9 * (100 + 4 + 64)})
 	must(t, err)
 	ctx := limited(t)
 	out := newOutcomes()

@@ -28,10 +28,13 @@ type lane struct {
 
 	mu       sync.Mutex
 	closed   bool      // guarded by mu
-	queue    []*batch  // guarded by mu
+	whole    []*batch  // guarded by mu: queue behind places that batches have left
+	gone     int       // guarded by mu: those places
+	queue    []*batch  // guarded by mu: the rest of whole
 	sent     int       // guarded by mu: of queue, those on the present stream
 	rewind   bool      // guarded by mu: send nothing until the sent ones are answered, then begin anew
 	renew    bool      // guarded by mu: at the next beginning, under another producer id
+	moved    bool      // guarded by mu: at the next beginning, perhaps at another server
 	probe    bool      // guarded by mu: the last answer was a refusal: send one batch alone
 	reopen   bool      // guarded by mu: send nothing on the present stream any more
 	explicit bool      // guarded by mu: the present stream takes publishes that name their shard
@@ -43,6 +46,9 @@ type lane struct {
 	hint     string    // guarded by mu: address of the leader as a refusal named it
 	spare    []*batch  // guarded by mu: for reuse
 	spared   int       // guarded by mu: bytes that spare holds
+	taken    uint64    // guarded by mu: outcomes that are owed, over all time
+	kept     uint64    // guarded by mu: those of them that are told
+	waits    []wait    // guarded by mu: for kept, in order
 
 	buf  []byte // of the writer
 	told []told // of whoever settles: outcomes to be told after the lock is given back
@@ -110,8 +116,9 @@ func (l *lane) add(key, value []byte, named bool, size int, done promise) bool {
 	}
 	b.encoded = wire.AppendPayload(b.encoded, value)
 	b.count++
-	b.cost += size
+	b.cost += costOf(key, size)
 	b.promises = append(b.promises, done)
+	l.taken++
 	l.mu.Unlock()
 	l.signal()
 	return true
@@ -128,18 +135,22 @@ func (l *lane) addBatch(key []byte, values [][]byte, named bool, size int, done 
 	for _, v := range values {
 		b.encoded = wire.AppendPayload(b.encoded, v)
 	}
-	b.count, b.cost, b.sealed = len(values), size, true
+	b.count, b.cost, b.sealed = len(values), costOf(key, size), true
 	b.promises = append(b.promises, done)
+	l.taken++
 	l.mu.Unlock()
 	l.signal()
 	return true
 }
 
+// joinable is the part of DeliveryTimeout for which further records may join a batch: they have its deadline, which is that of its first.
+const joinable = 16
+
 // takes reports whether a record may travel with the batch: the key is the batch's, so it must be the same.
 func (b *batch) takes(key []byte, named bool, size int, p *Publisher) bool {
 	return !b.sealed && !b.numbered && b.state == waiting && b.keyed == (key != nil) && b.named == named && bytes.Equal(b.key, key) &&
 		b.count < p.opts.MaxBatchRecords && len(b.encoded)+size <= p.opts.MaxBatchBytes &&
-		(!named || jsonBytes(len(b.encoded)+size, b.count+1) <= p.shardFrameRoom(key))
+		p.fits(key, len(b.encoded)+size, b.count+1, named) && time.Since(b.since) <= p.opts.DeliveryTimeout/joinable
 }
 
 func (l *lane) appendLocked(key []byte, named bool) *batch {
@@ -153,7 +164,8 @@ func (l *lane) appendLocked(key []byte, named bool) *batch {
 	if b.keyed && b.key == nil {
 		b.key = []byte{} // an empty key is a key, and none is another
 	}
-	l.queue = append(l.queue, b)
+	l.whole = append(l.whole, b)
+	l.queue = l.whole[l.gone:]
 	return b
 }
 
@@ -240,9 +252,22 @@ const lanesPerConnection = 256
 // openTimeout bounds one attempt to open a stream to the shard's leader.
 const openTimeout = 15 * time.Second
 
+// leastPatience is what an attempt gets even if the oldest batch should be given up.
+const leastPatience = time.Second
+
+// patience is how long an attempt may take: limit, or less if the oldest batch is to be given up before.
+func (l *lane) patience(limit time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) == 0 {
+		return limit
+	}
+	return min(limit, max(l.p.opts.DeliveryTimeout-time.Since(l.queue[0].since), leastPatience))
+}
+
 // open opens a stream to the shard's leader, and gets a producer id if the lane needs one.
 func (l *lane) open(ctx context.Context) (*exchange, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, &ConnectionError{Addr: l.p.stream.String(), Err: errDialTimeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, l.patience(openTimeout), &ConnectionError{Addr: l.p.stream.String(), Err: errDialTimeout})
 	defer cancel()
 	c := l.p.c
 	l.mu.Lock()
@@ -351,6 +376,8 @@ func (l *lane) send(ctx context.Context, x *exchange) error {
 			return err
 		}
 		if len(l.buf) > 0 {
+			// A server that stops reading holds the write up, and no answer can be overdue before it.
+			_ = x.q.SetWriteDeadline(time.Now().Add(l.patience(l.p.opts.AnswerTimeout)))
 			if err := x.write(ctx, l.buf); err != nil {
 				return err
 			}

@@ -48,7 +48,8 @@ type Config struct {
 
 	// IdleTimeout is after what silence a connection counts as lost. Default: 6 s, as the server's own.
 	IdleTimeout time.Duration
-	// DialTimeout bounds one attempt to connect and authenticate. Default: 5 s.
+	// DialTimeout bounds one attempt to connect, one to authenticate, and each answer about the cluster and where streams lie. A server that
+	// takes longer is left for the next one. Default: 5 s.
 	DialTimeout time.Duration
 	// RequestTimeout bounds a call that reads or asks something, retries included, when its context does not end it earlier. Default: 30 s.
 	RequestTimeout time.Duration

@@ -50,8 +50,11 @@ const routeAge = 5 * time.Minute
 const shardFrameOverhead = 512
 
 // shardFrameRoom is how many bytes the JSON of payloads may take in one frame under a key. A byte of a name may take six.
-func (p *Publisher) shardFrameRoom(key []byte) int {
-	names := len(p.c.cfg.Tenant) + len(p.stream.Namespace) + len(p.stream.Name)
+func (p *Publisher) shardFrameRoom(key []byte) int { return p.c.messageRoom(p.stream, key) }
+
+// messageRoom is how many bytes a message about a stream may have beside its names and a key.
+func (c *Client) messageRoom(s Stream, key []byte) int {
+	names := len(c.cfg.Tenant) + len(s.Namespace) + len(s.Name)
 	return wire.DefaultMaxFrameBytes - shardFrameOverhead - 6*names - (4*len(key)/3 + 4)
 }
 

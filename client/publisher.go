@@ -64,9 +64,10 @@ type PublisherOptions struct {
 	Ack       AckMode
 	// Partitioner chooses the shards of records that name none. Default: NativeHash.
 	Partitioner Partitioner
-	// MaxBufferedBytes bounds the records that are not answered; beyond it Publish and PublishAsync wait. Default: 8 MiB.
+	// MaxBufferedBytes bounds the records that are not answered, keys and 64 bytes for each call included; beyond it Publish and PublishAsync
+	// wait. Default: 8 MiB.
 	MaxBufferedBytes int
-	// MaxBatchBytes and MaxBatchRecords bound what travels together. Defaults: 256 KiB, 10,000.
+	// MaxBatchBytes and MaxBatchRecords bound what travels together, never beyond what a frame takes. Defaults: 256 KiB, 10,000.
 	MaxBatchBytes, MaxBatchRecords int
 	// MaxInFlight bounds the batches of a shard that are sent and not answered, below what the server grants (256) and what it remembers of
 	// an idempotent publisher (64). Default: those bounds.
@@ -141,6 +142,7 @@ type Publisher struct {
 
 	closing  atomic.Bool   // no more records are taken on
 	draining chan struct{} // closed when all are answered and no more come; nil unless there are no answers
+	drain    sync.Once     // closes draining, and waits until the servers have read everything
 
 	route      atomic.Pointer[route]
 	routeAge   time.Duration  // of a route with which shards are chosen by Murmur2
@@ -224,20 +226,41 @@ func (p *Publisher) PublishAsync(ctx context.Context, r Record, done func(Ack, e
 	return p.enqueue(ctx, &r, promise{done: done})
 }
 
-// Wait waits until all records that were taken on before are answered, or ctx ends. What became of them is told to each call.
-func (p *Publisher) Wait(ctx context.Context) error { return p.budget.wait(ctx) }
+// Wait waits until all records that were taken on before have been answered and their calls told what became of them, or ctx ends. Records
+// that come later are not waited for. A function that was given to PublishAsync must not call it.
+func (p *Publisher) Wait(ctx context.Context) error {
+	p.mu.Lock()
+	var pending []chan struct{}
+	for _, l := range p.lanes {
+		if ch := l.pending(); ch != nil {
+			pending = append(pending, ch)
+		}
+	}
+	p.mu.Unlock()
+	for _, ch := range pending {
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
 
 // Close takes no more records on, waits until the others are answered or ctx ends, and ends the publisher's goroutines. What is not
-// answered then fails with ErrClosed, and with ErrOutcomeUnknown if it had been sent. Closing twice is fine.
+// answered then fails with ErrClosed, and with ErrOutcomeUnknown if it had been sent. Closing twice is fine: each call waits as long.
 func (p *Publisher) Close(ctx context.Context) error {
-	first := !p.closing.Swap(true)
+	p.closing.Store(true)
 	err := p.budget.wait(ctx)
-	if err == nil && first && p.draining != nil {
-		close(p.draining)
-		p.mu.Lock()
-		p.closed = true
-		p.mu.Unlock()
-		p.wg.Wait()
+	if err == nil && p.draining != nil {
+		// Whoever comes second waits here for the first: to end the lanes now would cut off what the servers have not read.
+		p.drain.Do(func() {
+			close(p.draining)
+			p.mu.Lock()
+			p.closed = true
+			p.mu.Unlock()
+			p.wg.Wait()
+		})
 	}
 	p.abort()
 	return err
@@ -263,6 +286,12 @@ func (p *Publisher) frameRoom(key []byte) int {
 // payloadPrefix is the length before each payload.
 const payloadPrefix = 4
 
+// callOverhead is roughly what a call's records take in memory beside their bytes.
+const callOverhead = 64
+
+// costOf is what a call takes of the budget.
+func costOf(key []byte, size int) int { return size + len(key) + callOverhead }
+
 // fits says that payloads which take size bytes with their lengths fit one frame.
 func (p *Publisher) fits(key []byte, size, count int, named bool) bool {
 	if named && jsonBytes(size, count) > p.shardFrameRoom(key) {
@@ -278,6 +307,9 @@ func (p *Publisher) explicit(shard *uint32) bool {
 
 // enqueue takes one record on.
 func (p *Publisher) enqueue(ctx context.Context, r *Record, done promise) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // else it would be sent, as nothing below need wait
+	}
 	size, named := len(r.Value)+payloadPrefix, p.explicit(r.Shard)
 	if !p.fits(r.Key, size, 1, named) {
 		return fmt.Errorf("%w: %d bytes under a key of %d", ErrTooLarge, len(r.Value), len(r.Key))
@@ -286,17 +318,22 @@ func (p *Publisher) enqueue(ctx context.Context, r *Record, done promise) error 
 	if err != nil {
 		return err
 	}
-	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
+	cost := costOf(r.Key, size)
+	if err := p.budget.acquire(ctx, p.life.Done(), cost, 1); err != nil {
 		return err
 	}
 	if !l.add(r.Key, r.Value, named, size, done) {
-		p.budget.release(size, 1)
+		p.budget.release(cost)
+		p.budget.answered(1)
 		return ErrClosed
 	}
 	return nil
 }
 
 func (p *Publisher) enqueueBatch(ctx context.Context, shard *uint32, key []byte, values [][]byte, done promise) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	size, named := 0, p.explicit(shard)
 	for _, v := range values {
 		size += payloadPrefix + len(v)
@@ -308,11 +345,13 @@ func (p *Publisher) enqueueBatch(ctx context.Context, shard *uint32, key []byte,
 	if err != nil {
 		return err
 	}
-	if err := p.budget.acquire(ctx, p.life.Done(), size, 1); err != nil {
+	cost := costOf(key, size)
+	if err := p.budget.acquire(ctx, p.life.Done(), cost, 1); err != nil {
 		return err
 	}
 	if !l.addBatch(key, values, named, size, done) {
-		p.budget.release(size, 1)
+		p.budget.release(cost)
+		p.budget.answered(1)
 		return ErrClosed
 	}
 	return nil

@@ -40,19 +40,21 @@ func (l *lane) answered(request uint64, offset int64, refused error) error {
 func (l *lane) refusedLocked(at int, err error) {
 	b := l.queue[at]
 	b.err = err
-	if errors.Is(err, ErrOutcomeUnknown) {
-		b.uncertain = true
-	}
 	var (
 		sequence  *SequenceError
 		elsewhere *notLeader
+		refused   *Error
 	)
+	classed := !errors.As(err, &refused) || refused.Class > ClassNone && refused.Class <= ClassFatal
+	if errors.Is(err, ErrOutcomeUnknown) || !classed {
+		b.uncertain = true // an error without a class says nothing about the write
+	}
+	moved := errors.As(err, &elsewhere) || refused != nil && refused.Class == ClassRedirect
 	switch {
 	case errors.As(err, &sequence):
 		l.misplacedLocked(at, sequence)
-	case errors.As(err, &elsewhere):
+	case elsewhere != nil:
 		l.hint = elsewhere.addr
-		l.p.c.forget(l.p.stream)
 		l.repeatLocked(b, &Error{Code: CodeNotLeader, Class: ClassRedirect, Message: elsewhere.Error()})
 	case l.p.opts.Guarantee != AtMostOnce && retryable(err, true):
 		l.repeatLocked(b, err)
@@ -63,6 +65,11 @@ func (l *lane) refusedLocked(at int, err error) {
 			l.p.route.Store(nil)
 		}
 		l.dropLocked(b, err)
+	}
+	if moved {
+		// The stream leads to a server that does not lead the shard any more: those behind go elsewhere, whatever becomes of this one.
+		l.p.c.forget(l.p.stream)
+		l.rewind, l.moved = true, true
 	}
 }
 
@@ -139,7 +146,7 @@ func (l *lane) settleLocked() (reopen bool) {
 			return false
 		}
 	}
-	reopen = l.hint != "" || l.renew
+	reopen = l.moved || l.renew
 	l.beginLocked()
 	return reopen
 }
@@ -164,9 +171,15 @@ func (l *lane) removeLocked(n int) {
 	for _, b := range l.queue[:n] {
 		l.noteLocked(b)
 	}
-	rest := copy(l.queue, l.queue[n:])
-	clear(l.queue[rest:])
-	l.queue = l.queue[:rest]
+	clear(l.queue[:n])
+	l.gone += n
+	if l.gone >= len(l.whole)-l.gone {
+		// Not more is moved than has left since the last time: a long queue is not moved for each batch that leaves.
+		rest := copy(l.whole, l.whole[l.gone:])
+		clear(l.whole[rest:])
+		l.whole, l.gone = l.whole[:rest], 0
+	}
+	l.queue = l.whole[l.gone:]
 	l.sent -= n
 }
 
@@ -179,12 +192,13 @@ func (l *lane) noteLocked(b *batch) {
 			ack.Offset++
 		}
 	}
-	l.p.budget.release(b.cost, len(b.promises))
+	l.p.budget.release(b.cost)
 	l.recycleLocked(b)
 }
 
 // beginLocked gets the queue ready to be sent from its head: numbers that were not used up are given to those behind, and under a new
-// identity there are no numbers. Batches that are settled stay where they are behind one that is not, so that outcomes come in order.
+// identity there are no numbers. So nothing that may have been applied goes on under a new one, wherever in the queue it is: the server
+// would not know it again. Batches that are settled stay where they are behind one that is not, so that outcomes come in order.
 func (l *lane) beginLocked() {
 	shift := uint64(0)
 	for i, b := range l.queue {
@@ -193,11 +207,12 @@ func (l *lane) beginLocked() {
 			case b.state == dropped:
 				b.state = settled
 				shift++
-			case b.state == repeated && l.renew && b.uncertain:
-				b.state, b.err = settled, &outcomeUnknown{b.err}
 			case b.state == repeated:
 				b.state = waiting
 			}
+		}
+		if b.state == waiting && l.renew && b.uncertain {
+			b.state, b.err = settled, &outcomeUnknown{b.err}
 		}
 		switch {
 		case b.state == settled:
@@ -211,7 +226,7 @@ func (l *lane) beginLocked() {
 	if l.renew {
 		l.sequence, l.producer = 0, 0
 	}
-	l.rewind, l.renew = false, false
+	l.rewind, l.renew, l.moved = false, false, false
 	l.sent = len(l.queue)
 	l.leaveLocked()
 	l.sent = 0
@@ -221,11 +236,43 @@ func (l *lane) beginLocked() {
 func (l *lane) tell() {
 	told := l.told
 	l.mu.Unlock()
+	if len(told) == 0 {
+		return
+	}
 	for i := range told {
 		told[i].p.keep(told[i].ack, told[i].err)
 	}
 	clear(told)
 	l.told = told[:0]
+	l.p.budget.answered(len(told))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept += uint64(len(told))
+	for len(l.waits) > 0 && l.waits[0].until <= l.kept {
+		close(l.waits[0].ch)
+		l.waits = l.waits[1:]
+	}
+}
+
+// wait is somebody's wait until so many outcomes of a lane are told.
+type wait struct {
+	until uint64
+	ch    chan struct{}
+}
+
+// pending is closed when all that was taken on up to now is told; nil if it is.
+func (l *lane) pending() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == l.taken {
+		return nil
+	}
+	if n := len(l.waits); n > 0 && l.waits[n-1].until == l.taken {
+		return l.waits[n-1].ch
+	}
+	w := wait{until: l.taken, ch: make(chan struct{})}
+	l.waits = append(l.waits, w)
+	return w.ch
 }
 
 // written settles what was sent without asking for answers.
