@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -121,4 +123,41 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %q", list, got, err, want)
 		}
 	}
+}
+
+// TestTopicCreateTakesTheContextFile: its --config is a file as everywhere, and name=value too.
+func TestTopicCreateTakesTheContextFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "contexts.toml")
+	tests := map[string]struct {
+		args    []string
+		environ []string
+		file    string
+		set     topicConfigs
+	}{
+		"file_first":  {[]string{"--config", file, "topic", "create", "t"}, nil, file, nil},
+		"file_last":   {[]string{"topic", "create", "t", "--config=" + file}, nil, file, nil},
+		"odd_file":    {[]string{"topic", "create", "t", "--config", "./a=b"}, nil, "./a=b", nil},
+		"both":        {[]string{"--config", file, "topic", "create", "t", "--config", "a=1", "-c", "b=2", "--set", "c="}, nil, file, topicConfigs{"a=1", "b=2", "c="}},
+		"environment": {[]string{"topic", "create", "t", "--config", "a=1"}, []string{"FELIX_CLI_CONFIG=" + file}, file, topicConfigs{"a=1"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := &app{p: Process{Environ: tt.environ}}
+			root := a.root()
+			create, rest, err := root.Find(tt.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := create.ParseFlags(rest); err != nil {
+				t.Fatal(err)
+			}
+			_ = a.prepare(create) // the file is not there
+			set, ok := create.Flags().Lookup("set").Value.(*topicConfigs)
+			if !ok || a.contextFile != tt.file || !slices.Equal(*set, tt.set) {
+				t.Errorf("got file %q and %v, want %q and %v", a.contextFile, set, tt.file, tt.set)
+			}
+		})
+	}
+	want(t, exitUsage, "", []string{"topic", "create", "t", "--set", "x"}, "not name=value")
+	want(t, exitUsage, "", []string{"--config", file, "topic", "create", "t"}, "context file")
 }

@@ -70,7 +70,7 @@ func commandsDocument() string {
 	for c := range commandsOf(root) {
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && f.Name != "version" && root.PersistentFlags().Lookup(f.Name) == nil {
+			if f.Name != "help" && f.Name != "version" && root.PersistentFlags().Lookup(f.Name) != f {
 				own.AddFlag(f)
 			}
 		})
