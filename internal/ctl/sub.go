@@ -91,7 +91,9 @@ func (a *app) sub(ctx context.Context, f *subFlags, name string) error {
 	}
 	defer n.close()
 	r := &subscribing{native: n, flags: f, stream: a.stream(name), print: printer, out: bufio.NewWriterSize(a.p.Out, 64<<10), told: time.Now()}
+	n.watch.talk(true)
 	err = r.run(ctx, plan)
+	n.watch.talk(false)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // what was read is printed, and an interrupt is how a person ends a read that has no end
 		if f.exit || f.count > 0 || f.until != "" {
