@@ -90,7 +90,10 @@ func TestTenantsAndNamespaces(t *testing.T) {
 	if got := decode[tenantRow](t, want(t, exitOK, "", []string{"tenant", "info", "acme", "--json", c})); got != (tenantRow{"acme", "Acme"}) {
 		t.Errorf("got %+v", got)
 	}
-	want(t, exitUsage, "", []string{"tenant", "rm", "acme", c}, "signing keys for good, say --yes")
+	if got := want(t, exitUsage, "", []string{"tenant", "rm", "acme", c}, "signing keys for good, say --yes"); strings.Contains(got.err, "signing-key.pem") {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitUsage, "", []string{"tenant", "rm", "default", c}, "the development node's own", "remove signing-key.pem")
 	want(t, exitOK, "", []string{"tenant", "rm", "acme", "-y", c}, "deleted")
 	want(t, exitMissing, "", []string{"tenant", "info", "acme", c}, "tenant acme does not exist: see felixctl tenant ls")
 }
@@ -139,7 +142,7 @@ func TestSigningKeys(t *testing.T) {
 	if got := decode[[]keyRow](t, want(t, exitOK, "", []string{"key", "ls", "--json", c})); got[0] != (keyRow{made.ID, keySigning}) || got[1] != (keyRow{before[0].ID, keyVerifying}) {
 		t.Errorf("got %+v", got)
 	}
-	want(t, exitUsage, "", []string{"key", "rm", before[0].ID, c}, "tokens that it signed are refused")
+	want(t, exitUsage, "", []string{"key", "rm", before[0].ID, c}, "tokens that it signed are refused", "remove signing-key.pem", "restart the node")
 	want(t, exitRefused, "", []string{"key", "rm", made.ID, "--yes", c}, "409")
 	want(t, exitMissing, "", []string{"key", "rm", "none", "--yes", c}, "felixctl key ls")
 	want(t, exitMissing, "", []string{"key", "activate", "none", c}, "none")

@@ -107,9 +107,9 @@ func TestTokenMint(t *testing.T) {
 	if o, err := auth.Look(strings.TrimSpace(string(own))); err != nil || o.KeyID != u.KeyID {
 		t.Errorf("got key %s, want %s, %v", u.KeyID, o.KeyID, err)
 	}
-	got = runCtl(t, "", nil, "token", "mint", "--key", key, "--audience", "controlplane", "--tenant", "acme", "--json")
+	got = runCtl(t, "", nil, "token", "mint", "--key", key, "--audience", "controlplane", "--tenant", "default", "--json")
 	var row tokenRow
-	if err := json.Unmarshal([]byte(got.out), &row); err != nil || row.Tenant != "acme" || row.Audience != auth.AudienceControlPlane || row.Token == "" {
+	if err := json.Unmarshal([]byte(got.out), &row); err != nil || row.Tenant != "default" || row.Audience != auth.AudienceControlPlane || row.Token == "" {
 		t.Errorf("got %+v from %+v, %v", row, got, err)
 	}
 }
@@ -133,6 +133,7 @@ func TestTokenMintRefuses(t *testing.T) {
 		{"audience", []string{"--key", key, "--audience", "console"}, exitUsage, "neither broker nor controlplane"},
 		{"too_long", []string{"--key", key, "--ttl", "10000h"}, exitUsage, "--ttl"},
 		{"too_short", []string{"--key", key, "--ttl", "0s"}, exitUsage, "--ttl"},
+		{"other_tenant", []string{"--key", key, "--tenant", "acme"}, exitUsage, "POST /internal/bootstrap/tenants/acme/dev-token"},
 		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "unknown action"},
 		{"tenant", []string{"--key", key, "--tenant", "a/b"}, exitUsage, "a/b"},
 		{"principal", []string{"--key", key, "--principal", ""}, exitUsage, "principal"},
