@@ -215,6 +215,6 @@ func TestCompletions(t *testing.T) {
 		want(t, exitOK, "", []string{"completions", shell}, "felixctl")
 	}
 	want(t, exitUsage, "", []string{"completions", "tcsh"}, "none of bash, zsh, fish")
-	want(t, exitUsage, "", []string{"completions"}, "accepts 1 arg")
+	want(t, exitUsage, "", []string{"completions"}, "is missing: felixctl completions")
 	want(t, exitOK, "", []string{"__complete", "completions", ""}, "fish\n")
 }

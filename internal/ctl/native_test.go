@@ -236,8 +236,8 @@ func TestNativeMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no_stream":        {[]string{"pub"}, "accepts between 1 and 2"},
-		"three_arguments":  {[]string{"pub", "s", "a", "b"}, "accepts between 1 and 2"},
+		"no_stream":        {[]string{"pub"}, "STREAM is missing: felixctl pub STREAM [MESSAGE]"},
+		"three_arguments":  {[]string{"pub", "s", "a", "b"}, "one argument too many"},
 		"bad_ack":          {[]string{"pub", "s", "m", "--ack", "some"}, "neither all nor none"},
 		"idempotent_blind": {[]string{"pub", "s", "m", "--ack", "none", "--idempotent"}, "--idempotent takes answers"},
 		"message_and_file": {[]string{"pub", "s", "m", "--file", "f"}, "goes without"},

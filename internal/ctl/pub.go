@@ -23,7 +23,7 @@ func (a *app) pubCommand() *cobra.Command {
 	var f pubFlags
 	pub := &cobra.Command{
 		Use: "pub STREAM [MESSAGE]", Aliases: []string{"publish"}, Short: "Publish records to a stream", ValidArgsFunction: a.completeNative,
-		Args: func(cmd *cobra.Command, args []string) error { return asUsage(cobra.RangeArgs(1, 2)(cmd, args)) },
+		Args: upTo(2),
 		Long: `Publish one record with the message, or one for each line of standard input or of --file. Records of one key go to one shard and stay
 in order; those without a key go to shard 0. The command ends when the server has acknowledged all of them, and tells their offsets.
 

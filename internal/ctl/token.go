@@ -178,6 +178,12 @@ no file holds: their tokens come from the bootstrap listener (docs/control-api.m
 		if len(permissions) == 0 {
 			permissions = []string{"tenant.manage:tenant:" + claims.Tenant}
 		}
+		for _, p := range permissions { // one by one: places in a list say little to whoever wrote flags
+			if _, err := auth.ParsePermission(p); err != nil {
+				action, _, _ := strings.Cut(p, ":")
+				return usageErrorf("--allow %s: %w%s", p, err, knownActions(action))
+			}
+		}
 		var err error
 		if claims.Permissions, err = auth.ParsePermissions(permissions); err != nil {
 			return usageErrorf("--allow: %w", err)

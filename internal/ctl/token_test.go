@@ -72,7 +72,7 @@ func TestTokenShowRefuses(t *testing.T) {
 		{"no_file", "", []string{none}, exitMissing, "none"},
 		{"no_token", "secret words", []string{"-"}, exitUsage, "no Felix token"},
 		{"directory", "", []string{filepath.Dir(none)}, exitUsage, "no file"},
-		{"two", "", []string{"a", "b"}, exitUsage, "accepts at most 1"},
+		{"two", "", []string{"a", "b"}, exitUsage, "one argument too many"},
 		{"output", "", []string{"-o", "xml"}, exitUsage, "neither table nor json"},
 	}
 	for _, tt := range tests {
@@ -134,7 +134,7 @@ func TestTokenMintRefuses(t *testing.T) {
 		{"too_long", []string{"--key", key, "--ttl", "10000h"}, exitUsage, "--ttl"},
 		{"too_short", []string{"--key", key, "--ttl", "0s"}, exitUsage, "--ttl"},
 		{"other_tenant", []string{"--key", key, "--tenant", "acme"}, exitUsage, "POST /internal/bootstrap/tenants/acme/dev-token"},
-		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "unknown action"},
+		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "--allow stream.fly:stream:a/b/c: unknown action"},
 		{"tenant", []string{"--key", key, "--tenant", "a/b"}, exitUsage, "a/b"},
 		{"principal", []string{"--key", key, "--principal", ""}, exitUsage, "principal"},
 	}
