@@ -59,6 +59,7 @@ type Client struct {
 	entry   int                 // guarded by mu: the one of servers that worked last
 	routes  map[Stream]*route   // guarded by mu: what is known of streams, at most maxRoutes
 	users   map[closer]struct{} // guarded by mu: publishers and subscriptions
+	newest  map[string]*conn    // guarded by mu: by address, the connection that was made last, unless it has ended
 	lastID  uint64              // guarded by mu: of requests
 }
 
@@ -106,7 +107,7 @@ func Connect(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, tls: secure, quic: cfg.quic(), slots: map[slotKey]*slot{}, servers: slices.Clone(cfg.Addrs), routes: map[Stream]*route{},
-		users: map[closer]struct{}{},
+		users: map[closer]struct{}{}, newest: map[string]*conn{},
 	}
 	c.life, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := c.discover(ctx); err != nil {

@@ -52,6 +52,7 @@ type conn struct {
 
 // dial connects. Nothing is authenticated yet: that is a matter of each stream.
 func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
+	caller := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, errDialTimeout)
 	defer cancel()
 	cn := &conn{c: c, addr: addr, waiting: map[uint64]chan *quic.ReceiveStream{}}
@@ -59,10 +60,38 @@ func (c *Client) dial(ctx context.Context, addr string) (*conn, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		if caller.Err() == nil { // or else it is given up, and may have been about to succeed
+			c.tell(addr, err)
+		}
 		return nil, &ConnectionError{Addr: addr, Err: err}
 	}
+	c.mu.Lock()
+	c.newest[addr] = cn
+	c.mu.Unlock()
+	c.tell(addr, nil)
 	cn.wg.Go(cn.acceptEvents)
 	return cn, nil
+}
+
+func (c *Client) tell(addr string, err error) {
+	if c.cfg.OnConnection != nil {
+		c.cfg.OnConnection(addr, err)
+	}
+}
+
+// ended tells of a connection that was lost. Of an older one nothing is told: one that was made after it says more about the server.
+func (cn *conn) ended() {
+	c, why := cn.c, context.Cause(cn.q.Context())
+	c.mu.Lock()
+	newest := c.newest[cn.addr] == cn
+	if newest {
+		delete(c.newest, cn.addr)
+	}
+	c.mu.Unlock()
+	var closed *quic.ApplicationError
+	if ours := errors.As(why, &closed) && !closed.Remote; newest && !ours {
+		c.tell(cn.addr, why)
+	}
 }
 
 // open opens a socket of the connection's own, so that connections are received in parallel, and connects.
@@ -134,6 +163,7 @@ func (cn *conn) alive() bool { return cn.q.Context().Err() == nil }
 // acceptEvents takes the server's event streams until the connection ends, and cleans up behind it.
 func (cn *conn) acceptEvents() {
 	defer cn.release()
+	defer cn.ended()
 	ctx := cn.q.Context()
 	for {
 		q, err := cn.q.AcceptUniStream(ctx)

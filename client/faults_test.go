@@ -447,3 +447,43 @@ func TestNobodyThere(t *testing.T) {
 		t.Errorf("after close: %v", err)
 	}
 }
+
+// TestConnectionsAreTold: OnConnection hears of connections that are made, lost and not to be had, and of none that the client closes.
+func TestConnectionsAreTold(t *testing.T) {
+	f := newFake(t, "node-1")
+	told := make(chan error, 1000)
+	hear := func(addr string, err error) {
+		if addr != f.addr {
+			t.Errorf("got address %s, want %s", addr, f.addr)
+		}
+		told <- err
+	}
+	next := func(failed bool) {
+		t.Helper()
+		select {
+		case err := <-told:
+			if (err != nil) != failed {
+				t.Errorf("got %v, want a failure: %t", err, failed)
+			}
+		case <-time.After(testTimeout):
+			t.Fatal("nothing is told")
+		}
+	}
+	c := f.connect(func(cfg *client.Config) { cfg.OnConnection = hear })
+	next(false)
+	f.cut()
+	next(true)
+	_, err := c.Servers(limited(t))
+	must(t, err)
+	next(false)
+	must(t, c.Close())
+	cfg := f.config()
+	cfg.OnConnection, cfg.ServerName = hear, "felix.example"
+	if _, err := client.Connect(limited(t), cfg); err == nil {
+		t.Error("got a connection to another name")
+	}
+	next(true)
+	if len(told) > 0 {
+		t.Errorf("got %v as well", <-told)
+	}
+}

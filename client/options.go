@@ -56,6 +56,11 @@ type Config struct {
 	// BackoffMin and BackoffMax bound the wait between attempts: a random time below a ceiling that begins at BackoffMin and doubles up to
 	// BackoffMax. Defaults: 50 ms, 2 s.
 	BackoffMin, BackoffMax time.Duration
+
+	// OnConnection, if it is set, hears how the way to each server is, which the client does not tell otherwise while it tries again: err is
+	// nil when a connection to addr was made, and else why one could not be made or why the newest one was lost. Connections that the client
+	// itself closes or gives up are not told of. It may be called by several goroutines at once, must return soon, and must not call the client.
+	OnConnection func(addr string, err error)
 }
 
 func (c Config) withDefaults() Config {

@@ -170,7 +170,7 @@ func environment(list []string) environ {
 
 // noArgs refuses arguments with the status of a mistake on the command line.
 func noArgs(cmd *cobra.Command, args []string) error {
-	return asUsage(cobra.NoArgs(cmd, args))
+	return asArguments(cmd, args, cobra.NoArgs(cmd, args))
 }
 
 // subcommands refuses a word that is no command, and names those that it may have meant.
@@ -190,21 +190,39 @@ func subcommands(cmd *cobra.Command, args []string) error {
 
 // exactly takes n arguments, optional one or none.
 func exactly(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error { return asUsage(cobra.ExactArgs(n)(cmd, args)) }
+	return func(cmd *cobra.Command, args []string) error {
+		return asArguments(cmd, args, cobra.ExactArgs(n)(cmd, args))
+	}
 }
 
 func optional(cmd *cobra.Command, args []string) error {
-	return asUsage(cobra.MaximumNArgs(1)(cmd, args))
+	return asArguments(cmd, args, cobra.MaximumNArgs(1)(cmd, args))
 }
 
 // upTo takes one to n arguments; n below 1 is no upper bound.
 func upTo(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if n < 1 {
-			return asUsage(cobra.MinimumNArgs(1)(cmd, args))
+			return asArguments(cmd, args, cobra.MinimumNArgs(1)(cmd, args))
 		}
-		return asUsage(cobra.RangeArgs(1, n)(cmd, args))
+		return asArguments(cmd, args, cobra.RangeArgs(1, n)(cmd, args))
 	}
+}
+
+// asArguments puts a wrong number of arguments into words: which one is missing, or which is too many, and how the command is called.
+func asArguments(cmd *cobra.Command, args []string, err error) error {
+	if err == nil {
+		return nil
+	}
+	words := strings.Fields(cmd.Use)[1:]
+	call := strings.Join(append([]string{cmd.CommandPath()}, words...), " ")
+	if len(args) < len(words) {
+		return usageErrorf("%s is missing: %s (see %s --help)", strings.TrimSuffix(words[len(args)], "..."), call, cmd.CommandPath())
+	}
+	if len(args) == len(words) {
+		return asUsage(err) // the form says nothing about it
+	}
+	return usageErrorf("%q is one argument too many: %s (see %s --help)", args[len(words)], call, cmd.CommandPath())
 }
 
 func asUsage(err error) error {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -47,11 +49,11 @@ func TestMistakes(t *testing.T) {
 		{"near_command", []string{"topc"}, "did you mean topic?"},
 		{"near_subcommand", []string{"topic", "lst"}, "did you mean list?"},
 		{"value_as_argument", []string{"topic", "config", "t", "retention.ms=1000"}, "--set retention.ms=1000"},
-		{"no_topic", []string{"consume"}, "received 0"},
+		{"no_topic", []string{"consume"}, "is missing: felixctl "},
 		{"bad_output", []string{"topic", "list", "-o", "xml"}, "neither table nor json"},
 		{"bad_brokers", []string{"topic", "list", "--brokers", "here:there"}, "not host:port"},
 		{"half_a_login", []string{"topic", "list", "--tenant", "acme"}, "--token"},
-		{"bad_config", []string{"topic", "create", "t", "--config", "x"}, "not name=value"},
+		{"bad_config", []string{"topic", "create", "t", "--set", "x"}, "not name=value"},
 		{"bad_position", []string{"consume", "t", "--from", "noon"}, "no position"},
 		{"bad_format", []string{"consume", "t", "--format", "%x"}, "unknown"},
 		{"bad_acks", []string{"produce", "t", "m", "--acks", "2"}, "none of all, 1, 0"},
@@ -121,4 +123,41 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want %q", list, got, err, want)
 		}
 	}
+}
+
+// TestTopicCreateTakesTheContextFile: its --config is a file as everywhere, and name=value too.
+func TestTopicCreateTakesTheContextFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "contexts.toml")
+	tests := map[string]struct {
+		args    []string
+		environ []string
+		file    string
+		set     topicConfigs
+	}{
+		"file_first":  {[]string{"--config", file, "topic", "create", "t"}, nil, file, nil},
+		"file_last":   {[]string{"topic", "create", "t", "--config=" + file}, nil, file, nil},
+		"odd_file":    {[]string{"topic", "create", "t", "--config", "./a=b"}, nil, "./a=b", nil},
+		"both":        {[]string{"--config", file, "topic", "create", "t", "--config", "a=1", "-c", "b=2", "--set", "c="}, nil, file, topicConfigs{"a=1", "b=2", "c="}},
+		"environment": {[]string{"topic", "create", "t", "--config", "a=1"}, []string{"FELIX_CLI_CONFIG=" + file}, file, topicConfigs{"a=1"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			a := &app{p: Process{Environ: tt.environ}}
+			root := a.root()
+			create, rest, err := root.Find(tt.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := create.ParseFlags(rest); err != nil {
+				t.Fatal(err)
+			}
+			_ = a.prepare(create) // the file is not there
+			set, ok := create.Flags().Lookup("set").Value.(*topicConfigs)
+			if !ok || a.contextFile != tt.file || !slices.Equal(*set, tt.set) {
+				t.Errorf("got file %q and %v, want %q and %v", a.contextFile, set, tt.file, tt.set)
+			}
+		})
+	}
+	want(t, exitUsage, "", []string{"topic", "create", "t", "--set", "x"}, "not name=value")
+	want(t, exitUsage, "", []string{"--config", file, "topic", "create", "t"}, "context file")
 }

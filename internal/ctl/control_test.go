@@ -90,7 +90,10 @@ func TestTenantsAndNamespaces(t *testing.T) {
 	if got := decode[tenantRow](t, want(t, exitOK, "", []string{"tenant", "info", "acme", "--json", c})); got != (tenantRow{"acme", "Acme"}) {
 		t.Errorf("got %+v", got)
 	}
-	want(t, exitUsage, "", []string{"tenant", "rm", "acme", c}, "signing keys for good, say --yes")
+	if got := want(t, exitUsage, "", []string{"tenant", "rm", "acme", c}, "signing keys for good, say --yes"); strings.Contains(got.err, "signing-key.pem") {
+		t.Errorf("got %+v", got)
+	}
+	want(t, exitUsage, "", []string{"tenant", "rm", "default", c}, "the development node's own", "remove signing-key.pem")
 	want(t, exitOK, "", []string{"tenant", "rm", "acme", "-y", c}, "deleted")
 	want(t, exitMissing, "", []string{"tenant", "info", "acme", c}, "tenant acme does not exist: see felixctl tenant ls")
 }
@@ -139,7 +142,7 @@ func TestSigningKeys(t *testing.T) {
 	if got := decode[[]keyRow](t, want(t, exitOK, "", []string{"key", "ls", "--json", c})); got[0] != (keyRow{made.ID, keySigning}) || got[1] != (keyRow{before[0].ID, keyVerifying}) {
 		t.Errorf("got %+v", got)
 	}
-	want(t, exitUsage, "", []string{"key", "rm", before[0].ID, c}, "tokens that it signed are refused")
+	want(t, exitUsage, "", []string{"key", "rm", before[0].ID, c}, "tokens that it signed are refused", "remove signing-key.pem", "restart the node")
 	want(t, exitRefused, "", []string{"key", "rm", made.ID, "--yes", c}, "409")
 	want(t, exitMissing, "", []string{"key", "rm", "none", "--yes", c}, "felixctl key ls")
 	want(t, exitMissing, "", []string{"key", "activate", "none", c}, "none")
@@ -255,7 +258,9 @@ func TestControlMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no_name":           {[]string{"stream", "create"}, "accepts 1 arg"},
+		"no_names":          {[]string{"namespace", "rm"}, "NAME is missing: felixctl namespace rm NAME..."},
+		"extra_word":        {[]string{"stream", "ls", "x"}, "\"x\" is one argument too many: felixctl stream ls (see"},
+		"no_name":           {[]string{"stream", "create"}, "NAME is missing: felixctl stream create NAME (see felixctl stream create --help)"},
 		"bad_consistency":   {[]string{"stream", "create", "x", "--consistency", "all"}, "none of leader, quorum"},
 		"bad_delivery":      {[]string{"stream", "create", "x", "--delivery", "twice"}, "none of at-least-once, at-most-once"},
 		"bad_kind":          {[]string{"stream", "create", "x", "--kind", "table"}, "none of stream, queue"},
@@ -265,11 +270,11 @@ func TestControlMistakes(t *testing.T) {
 		"nothing_to_set":    {[]string{"stream", "set", "x"}, "nothing to change"},
 		"nothing_to_set_2":  {[]string{"cache", "set", "x"}, "nothing to change"},
 		"fixed":             {[]string{"stream", "set", "x", "--shards", "2"}, "unknown flag: --shards"},
-		"bad_action":        {[]string{"rbac", "policy", "add", "p:a", "stream:t/n/s", "stream.fly"}, "unknown action"},
+		"bad_action":        {[]string{"rbac", "policy", "add", "p:a", "stream:t/n/s", "stream.fly"}, "the actions are stream.publish, "},
 		"bad_object":        {[]string{"rbac", "policy", "add", "p:a", "river:t/n/s", "stream.publish"}, "does not begin with"},
 		"wrong_object":      {[]string{"rbac", "policy", "rm", "p:a", "stream:t/n/s", "tenant.manage"}, "cannot be granted"},
 		"no_subject":        {[]string{"rbac", "policy", "add", "", "stream:t/n/s", "stream.publish"}, "subject is empty"},
-		"few_arguments":     {[]string{"rbac", "grouping", "add", "p:a"}, "accepts 2 arg"},
+		"few_arguments":     {[]string{"rbac", "grouping", "add", "p:a"}, "ROLE is missing"},
 		"unknown_command":   {[]string{"stream", "lst"}, "did you mean ls"},
 		"no_subcommand":     {[]string{"node", "drain", "n"}, "unknown command"},
 		"no_namespace_flag": {[]string{"node", "ls", "-n", "x"}, "unknown shorthand"},

@@ -70,7 +70,7 @@ func commandsDocument() string {
 	for c := range commandsOf(root) {
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		c.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && f.Name != "version" && root.PersistentFlags().Lookup(f.Name) == nil {
+			if f.Name != "help" && f.Name != "version" && root.PersistentFlags().Lookup(f.Name) != f {
 				own.AddFlag(f)
 			}
 		})
@@ -215,6 +215,6 @@ func TestCompletions(t *testing.T) {
 		want(t, exitOK, "", []string{"completions", shell}, "felixctl")
 	}
 	want(t, exitUsage, "", []string{"completions", "tcsh"}, "none of bash, zsh, fish")
-	want(t, exitUsage, "", []string{"completions"}, "accepts 1 arg")
+	want(t, exitUsage, "", []string{"completions"}, "is missing: felixctl completions")
 	want(t, exitOK, "", []string{"__complete", "completions", ""}, "fish\n")
 }

@@ -470,7 +470,7 @@ func TestGroupMistakes(t *testing.T) {
 	}{
 		{"near_command", []string{"group", "lst"}, "did you mean list?"},
 		{"bad_state", []string{"group", "list", "--state", "Happy"}, "none of Empty"},
-		{"no_group", []string{"group", "describe"}, "received 0"},
+		{"no_group", []string{"group", "describe"}, "is missing: felixctl "},
 		{"no_target", []string{"group", "reset-offsets", "g", "--all-topics"}, "exactly one of --to-earliest"},
 		{"two_targets", []string{"group", "reset-offsets", "g", "--all-topics", "--to-earliest", "--to-latest"}, "exactly one of"},
 		{"no_scope", []string{"group", "reset-offsets", "g", "--to-earliest"}, "--topic NAME"},

@@ -3,8 +3,11 @@ package ctl
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/felixlog/felix/auth"
 )
 
 // keyRow is a signing key of the tenant.
@@ -109,6 +112,10 @@ func (a *app) keyActivate() *cobra.Command {
 	}
 }
 
+// developmentDies is what becomes of a development node whose key is no more.
+const developmentDies = "its files token and api-token, this command's own token if it is one of them, and what token mint makes are refused " +
+	"from then on; for a new key remove signing-key.pem beside them and restart the node"
+
 func (a *app) keyRemove() *cobra.Command {
 	r := removal{
 		kind: "signing key", path: func(c *control, name string) string { return c.inTenant("signing-keys", name) },
@@ -119,6 +126,9 @@ func (a *app) keyRemove() *cobra.Command {
 			}
 			for _, k := range rows {
 				if k.ID == name {
+					if strings.HasPrefix(name, auth.DevelopmentKeyPrefix) {
+						a.warn("%s is the key of a development node: %s", name, developmentDies)
+					}
 					return "(tokens that it signed are refused from then on)", nil
 				}
 			}

@@ -23,7 +23,7 @@ func (a *app) namespaceCommand() *cobra.Command {
 func namespacesPath(c *control) string { return c.inTenant("namespaces") }
 
 func (a *app) completeNamespaces() cobra.CompletionFunc {
-	return a.completeFrom(namespacesPath, "namespace", false)
+	return a.completeFrom(namespacesPath, "namespace", true)
 }
 
 func (a *app) namespaceList() *cobra.Command {
@@ -78,7 +78,8 @@ func (a *app) namespaceRemove() *cobra.Command {
 		},
 	}
 	return &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"remove", "delete"}, Short: "Delete a namespace with everything in it", Args: exactly(1),
+		Use: "rm NAME...", Aliases: []string{"remove", "delete"}, Short: "Delete namespaces with everything in them", Args: upTo(0),
+		Long:              "Delete namespaces with everything in them. When one of the names does not exist, nothing is deleted.",
 		ValidArgsFunction: a.completeNamespaces(), RunE: r.run(a), Example: "  felixctl namespace rm shop --yes",
 	}
 }

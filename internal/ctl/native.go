@@ -28,6 +28,7 @@ const (
 type native struct {
 	*client.Client
 	app    *app
+	watch  *watcher
 	token  string
 	tenant string
 }
@@ -47,7 +48,7 @@ func (a *app) dialNative(ctx context.Context) (*native, error) {
 		return nil, usageErrorf("no token for brokers: give --token-file, or a context that has one (a development node writes one: " +
 			"--config data/dev/felixctl.toml)")
 	}
-	n := &native{app: a}
+	n := &native{app: a, watch: newWatcher(a)}
 	if n.token, err = secret(a.token, a.tokenFile, "token-file"); err != nil {
 		return nil, err
 	}
@@ -61,6 +62,7 @@ func (a *app) dialNative(ctx context.Context) (*native, error) {
 	conf := client.Config{
 		Addrs: seeds, Tenant: n.tenant, Token: client.StaticToken(n.token), RootCAs: files.RootCAs, Certificates: files.Certificates,
 		ServerName: firstOf(a.serverName, nameOf(seeds[0])), DialTimeout: min(dialTimeout, a.timeout), RequestTimeout: a.timeout,
+		OnConnection: n.watch.heard,
 	}
 	if a.token == "" {
 		conf.Token = client.TokenFile(a.tokenFile) // it may be renewed while the command runs
@@ -82,7 +84,10 @@ func nameOf(addr string) string {
 }
 
 // close ends the connection; nothing is left to be told.
-func (n *native) close() { _ = n.Close() }
+func (n *native) close() {
+	n.watch.talk(false)
+	_ = n.Close()
+}
 
 // stream names a stream in the namespace of the settings.
 func (a *app) stream(name string) client.Stream {

@@ -47,6 +47,9 @@ func TestPubAndSub(t *testing.T) {
 	if strings.Index(all, "1\n") > strings.Index(all, "3\n") {
 		t.Error("records of one key changed their order")
 	}
+	for _, exit := range []string{"--exit=true", "--exit=false"} {
+		want(t, exitRefused, "", []string{"sub", "orders", "--from", "999999999", "--shard", "0", exit, c}, "offset 999999999", "--from latest")
+	}
 	want(t, exitOK, "", []string{"sub", "orders", "--exit", "--grep", "hel", "--format", "offsets", c}, "0:0\thello\n", "1 of 12 records matched")
 	for name, tt := range map[string]struct {
 		args []string
@@ -233,8 +236,8 @@ func TestNativeMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no_stream":        {[]string{"pub"}, "accepts between 1 and 2"},
-		"three_arguments":  {[]string{"pub", "s", "a", "b"}, "accepts between 1 and 2"},
+		"no_stream":        {[]string{"pub"}, "STREAM is missing: felixctl pub STREAM [MESSAGE]"},
+		"three_arguments":  {[]string{"pub", "s", "a", "b"}, "one argument too many"},
 		"bad_ack":          {[]string{"pub", "s", "m", "--ack", "some"}, "neither all nor none"},
 		"idempotent_blind": {[]string{"pub", "s", "m", "--ack", "none", "--idempotent"}, "--idempotent takes answers"},
 		"message_and_file": {[]string{"pub", "s", "m", "--file", "f"}, "goes without"},
@@ -242,6 +245,8 @@ func TestNativeMistakes(t *testing.T) {
 		"bad_count":        {[]string{"pub", "s", "m", "--count", "0"}, "--count must be at least 1"},
 		"bad_from":         {[]string{"sub", "s", "--from", "noon"}, "no position"},
 		"bad_until":        {[]string{"sub", "s", "--until", "earliest"}, "is no end"},
+		"until_before":     {[]string{"sub", "s", "--from", "5", "--until", "3"}, "--until 3 is before --from 5"},
+		"until_earlier":    {[]string{"sub", "s", "--from", "@2026-02-01", "--until", "@2026-01-01"}, "is before"},
 		"bad_time":         {[]string{"sub", "s", "--from", "@noon"}, "is no time"},
 		"negative_count":   {[]string{"sub", "s", "--count", "-1"}, "must not be negative"},
 		"negative_shard":   {[]string{"sub", "s", "--shard", "-1"}, "must not be negative"},

@@ -23,6 +23,8 @@ type server struct {
 	addr string
 	env  []string // more settings
 	node *node.Node
+
+	native, api string // addresses of these listeners, empty for none
 }
 
 func newServer(t *testing.T, env ...string) *server {
@@ -35,7 +37,7 @@ func newServer(t *testing.T, env ...string) *server {
 
 func (s *server) start() {
 	s.t.Helper()
-	flags := map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "native-listen": "", "api-listen": "", "metrics-listen": ""}
+	flags := map[string]string{"data-dir": s.dir, "kafka-listen": s.addr, "native-listen": s.native, "api-listen": s.api, "metrics-listen": ""}
 	l, err := node.Load(node.Sources{Flags: flags, Environ: s.env})
 	if err != nil {
 		s.t.Fatal(err)
@@ -43,7 +45,8 @@ func (s *server) start() {
 	if s.node, err = node.Open(s.t.Context(), l.Config, node.Options{Logger: zap.NewNop()}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.addr = s.node.Addrs().Kafka
+	a := s.node.Addrs()
+	s.addr, s.native, s.api = a.Kafka, a.Native, a.API
 }
 
 func (s *server) stop() {
@@ -57,6 +60,15 @@ func (s *server) stop() {
 }
 
 func (s *server) flag() string { return "--brokers=" + s.addr }
+
+// newNativeServer is a server with all listeners, and the flag for its contexts.
+func newNativeServer(t *testing.T) (s *server, config string) {
+	t.Helper()
+	s = &server{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", native: "127.0.0.1:0", api: "127.0.0.1:0"}
+	s.start()
+	t.Cleanup(s.stop)
+	return s, "--config=" + filepath.Join(s.dir, "dev", "felixctl.toml")
+}
 
 // stream is an output that a test reads while a command writes it.
 type stream struct {
@@ -252,4 +264,44 @@ func TestConsumeInterruptedBeforeTheEnd(t *testing.T) {
 	c.out.wait(t, "one\n")
 	c.interrupt()
 	c.end(exitInterrupted, "1 record")
+}
+
+func TestSubFollowsAServerThatComesBack(t *testing.T) {
+	s, config := newNativeServer(t)
+	want(t, exitOK, "", []string{"stream", "create", "orders", config})
+	want(t, exitOK, "", []string{"pub", "orders", "one", config})
+	c := begin(t, strings.NewReader(""), "sub", "orders", "--from", "earliest", config)
+	c.out.wait(t, "one\n")
+	s.stop()
+	c.err.wait(t, "the server at "+s.native+" is gone")
+	s.start()
+	c.err.wait(t, "answers again")
+	want(t, exitOK, "", []string{"pub", "orders", "two", "--timeout", "60s", config})
+	c.out.wait(t, "two\n")
+	c.interrupt()
+	c.end(exitOK)
+}
+
+// TestPubTellsAnOutage: a server that goes while records are on their way is told of, and is waited for no longer than --timeout.
+func TestPubTellsAnOutage(t *testing.T) {
+	s, config := newNativeServer(t)
+	want(t, exitOK, "", []string{"stream", "create", "orders", config})
+	in, feed := io.Pipe()
+	defer func() { _ = feed.Close() }()
+	c := begin(t, in, "pub", "orders", "--timeout", "3s", config)
+	write := func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(feed, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one\n")
+	eventually(t, "the record", func() bool { return want(t, exitOK, "", []string{"sub", "orders", "--exit", config}).out == "one\n" })
+	s.stop()
+	c.err.wait(t, "the server at "+s.native+" is gone")
+	write("two\nthree\n")
+	c.end(exitUnreachable, "2 records to orders not acknowledged within 3s (written or not): the server at "+s.native+" is gone")
+	if got := c.out.String(); !strings.Contains(got, "1 record to orders, 2 not acknowledged") {
+		t.Errorf("got %q", got)
+	}
 }

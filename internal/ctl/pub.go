@@ -23,12 +23,13 @@ func (a *app) pubCommand() *cobra.Command {
 	var f pubFlags
 	pub := &cobra.Command{
 		Use: "pub STREAM [MESSAGE]", Aliases: []string{"publish"}, Short: "Publish records to a stream", ValidArgsFunction: a.completeNative,
-		Args: func(cmd *cobra.Command, args []string) error { return asUsage(cobra.RangeArgs(1, 2)(cmd, args)) },
+		Args: upTo(2),
 		Long: `Publish one record with the message, or one for each line of standard input or of --file. Records of one key go to one shard and stay
 in order; those without a key go to shard 0. The command ends when the server has acknowledged all of them, and tells their offsets.
 
 With --ack none nothing is acknowledged: records count once they are sent, and what is refused or lost is not known. A server that is gone is
-waited for as long as --timeout. The first interrupt ends the command with status 130; records that were not acknowledged may have been stored.`,
+waited for, as long as --timeout without any acknowledgement. The first interrupt ends the command with status 130; records that were not
+acknowledged may have been stored.`,
 		Example: `  felixctl pub orders 'two teas' --key anna
   printf 'anna:2 teas\ncarl:1 coffee\n' | felixctl pub orders --key-delim :
   felixctl pub images --file cat.png --whole`,
@@ -46,7 +47,7 @@ waited for as long as --timeout. The first interrupt ends the command with statu
 		if err != nil {
 			return err
 		}
-		o.DeliveryTimeout = a.timeout
+		o.DeliveryTimeout = 2*a.timeout + time.Second // run notices sooner that nothing is answered, and knows why
 		return a.withNative(func(ctx context.Context, n *native, args []string) error { return n.pub(ctx, &f, o, args) })(cmd, args)
 	}
 	return pub
@@ -97,6 +98,8 @@ func (w *publishing) run(ctx context.Context, message []string) error {
 	// Delivery outlives an interrupt by a grace, so it does not end with ctx.
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	w.watch.talk(true)
+	defer w.watch.talk(false)
 	finished := make(chan error, 1)
 	answered := func(ack client.Ack, err error) {
 		w.tally.answered(int32(ack.Shard), ack.Offset, w.failed(sending, "publish to "+w.tally.topic, err))
@@ -107,6 +110,9 @@ func (w *publishing) run(ctx context.Context, message []string) error {
 		err := w.app.eachRecord(ctx, &w.flags.inputFlags, message, func(line []byte, _ bool) error { return w.send(ctx, sending, line, answered) })
 		finished <- errors.Join(err, w.p.Close(sending))
 	})
+	tick := time.NewTicker(max(min(maxPoll, w.app.timeout/4), 10*time.Millisecond))
+	defer tick.Stop()
+	var waited patience
 	for {
 		select {
 		case err := <-finished:
@@ -117,11 +123,26 @@ func (w *publishing) run(ctx context.Context, message []string) error {
 			_ = w.p.Close(grace) // what is not answered by then is told below
 			return w.outcome(ctx, ctx.Err())
 		case <-w.tally.changed:
-			if failure := w.tally.failure(); failure != nil {
-				return failure // whatever the input still holds
-			}
+		case <-tick.C:
+		}
+		n, left := w.tally.state()
+		silent := waited.lasted(n, left)
+		if failure := w.tally.failure(); failure != nil {
+			return failure // whatever the input still holds
+		}
+		if silent >= w.app.timeout {
+			return w.stalled(left)
 		}
 	}
+}
+
+// stalled says why nothing was acknowledged for the whole time-out.
+func (w *publishing) stalled(left int) error {
+	rest := w.tally.unanswered(left, w.app.timeout)
+	if addr, lost := w.watch.lost(); lost != nil {
+		return unreachableErrorf("%s: the server at %s is gone: %w", rest, addr, lost)
+	}
+	return unreachableErrorf("%s: the server at %s does not answer: it hangs or is overloaded; --timeout waits longer", rest, w.app.brokers)
 }
 
 // outcome chooses what to say of an end: the first refusal, or an interrupt, or what failed.
@@ -196,7 +217,11 @@ func (w *publishing) report(failure error) error {
 	if failure != nil && n == 0 {
 		return nil
 	}
-	lines := fmt.Sprintf("%s to %s\n", count(n, "record"), visible(w.tally.topic))
+	rest := ""
+	if without := w.tally.unacknowledged(); without > 0 {
+		rest = fmt.Sprintf(", %d not acknowledged", without)
+	}
+	lines := fmt.Sprintf("%s to %s%s\n", count(n, "record"), visible(w.tally.topic), rest)
 	for _, s := range spans {
 		switch {
 		case s.First == nil:

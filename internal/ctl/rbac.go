@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,12 +49,20 @@ func parsePolicy(args []string) (policyRow, error) {
 		return p, usageErrorf("the subject is empty: name a principal (p:NAME), a role (role:NAME) or a group")
 	}
 	if _, err := auth.ParsePermission(p.Action + ":" + p.Object); err != nil {
-		return p, usageErrorf("%w", err)
+		return p, usageErrorf("%w%s", err, knownActions(p.Action))
 	}
 	return p, nil
 }
 
-// actionNames are all actions, for completion.
+// knownActions ends a sentence about an action that there is not with those that there are.
+func knownActions(action string) string {
+	if _, err := auth.ParseAction(action); err == nil {
+		return ""
+	}
+	return ": the actions are " + strings.Join(actionNames(), ", ")
+}
+
+// actionNames are all actions.
 func actionNames() []string {
 	var out []string
 	for a := auth.StreamPublish; a.String() != ""; a++ {
@@ -89,7 +98,8 @@ func (a *app) policyAdd() *cobra.Command {
 		Use: "add SUBJECT OBJECT ACTION", Short: "Add a rule", Args: exactly(3),
 		Long: `Add a rule. The subject is a principal, a role (role:NAME by convention) or a group; the object is tenant:T, namespace:T/NS,
 stream:T/NS/NAME, cache:T/NS/NAME and so on, with * for all names; the action is one of those that its kind of object has. Both are checked
-before the server is asked.`,
+before the server is asked. The actions are
+` + strings.Join(actionNames(), ", ") + ".",
 		Example:           "  felixctl rbac policy add role:reader 'stream:default/default/*' stream.subscribe",
 		ValidArgsFunction: completeAction,
 		RunE: func(cmd *cobra.Command, args []string) error {

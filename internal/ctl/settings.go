@@ -203,7 +203,8 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	}
 	env := environment(a.p.Environ)
 	for _, s := range settingTable[:2] { // where contexts are
-		if into := s.into(&a.settings); !cmd.Flags().Changed(s.flag) {
+		// The --config of topic create may have been given without naming a file.
+		if into := s.into(&a.settings); !cmd.Flags().Changed(s.flag) || s.flag == "config" && *into == "" {
 			*into = env[s.variable]
 		}
 	}

@@ -91,7 +91,9 @@ func (a *app) sub(ctx context.Context, f *subFlags, name string) error {
 	}
 	defer n.close()
 	r := &subscribing{native: n, flags: f, stream: a.stream(name), print: printer, out: bufio.NewWriterSize(a.p.Out, 64<<10), told: time.Now()}
+	n.watch.talk(true)
 	err = r.run(ctx, plan)
+	n.watch.talk(false)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // what was read is printed, and an interrupt is how a person ends a read that has no end
 		if f.exit || f.count > 0 || f.until != "" {
@@ -137,6 +139,9 @@ func (f *subFlags) parse(now time.Time) (p subPlan, err error) {
 	}
 	if p.until.kind == fromEarliest || p.until.kind == fromLast {
 		return p, usageErrorf("--until %q is no end: say an offset, @TIME or latest", f.until)
+	}
+	if p.from.kind == p.until.kind && (p.from.kind == fromOffset || p.from.kind == fromTime) && p.until.value < p.from.value {
+		return p, usageErrorf("--until %s is before --from %s", f.until, from)
 	}
 	return p, nil
 }
@@ -328,7 +333,7 @@ func (r *subscribing) span(ctx context.Context, plan subPlan, shard uint32) (fro
 		case fromEarliest:
 			return b.Start, nil
 		case fromOffset:
-			return p.value, nil
+			return p.value, nil // beyond the end it is refused below, or is an end that is cut to it
 		case fromLast:
 			return max(b.Start, b.End-p.value), nil
 		case fromTime:
@@ -345,6 +350,10 @@ func (r *subscribing) span(ctx context.Context, plan subPlan, shard uint32) (fro
 	}
 	if from, err = at(plan.from); err != nil {
 		return 0, 0, err
+	}
+	if plan.from.kind == fromOffset && from > b.End {
+		return 0, 0, refusedErrorf("read %s: shard %d: there is no offset %d yet, the next is %d: read from there, or with --from latest",
+			r.stream, shard, from, b.End)
 	}
 	if to = b.End; plan.bounded {
 		if to, err = at(plan.until); err != nil {

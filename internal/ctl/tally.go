@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -102,6 +103,18 @@ func (t *tally) state() (n, left int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.n, t.total - t.n - t.failed
+}
+
+// unacknowledged is how many records have no acknowledgement, whether they failed or nothing is known of them.
+func (t *tally) unacknowledged() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.total - t.n
+}
+
+// unanswered is the beginning of a sentence about records that got no answer for the whole time-out.
+func (t *tally) unanswered(left int, timeout time.Duration) string {
+	return fmt.Sprintf("%d record%s to %s not acknowledged within %s (written or not)", left, plural(left), t.topic, timeout)
 }
 
 // sorted are the spans by partition.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/felixlog/felix/auth"
 )
 
 // tenantRow is a tenant of the control API.
@@ -89,11 +92,20 @@ func (a *app) tenantCreate() *cobra.Command {
 	return create
 }
 
+// developmentToken says that the command's own token is one that a development node signed.
+func (c *control) developmentToken() bool {
+	said, err := auth.Look(c.token)
+	return err == nil && strings.HasPrefix(said.KeyID, auth.DevelopmentKeyPrefix)
+}
+
 func (a *app) tenantRemove() *cobra.Command {
 	r := removal{
 		kind: "tenant", path: func(_ *control, name string) string { return path("v1", "tenants", name) },
 		goes: func(ctx context.Context, c *control, name string) (string, error) {
 			_, err := c.tenantRow(ctx, name)
+			if err == nil && name == developmentTenant && c.developmentToken() {
+				a.warn("tenant %s is the development node's own: %s", name, developmentDies)
+			}
 			return "with its namespaces, streams with their records, caches, rules and signing keys", err
 		},
 	}

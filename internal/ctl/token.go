@@ -19,6 +19,8 @@ import (
 const (
 	// developmentKey is where a node in the single-node profile keeps its signing key, seen from where it was started.
 	developmentKey = "data/dev/signing-key.pem"
+	// developmentTenant is the one tenant that it signs for.
+	developmentTenant = "default"
 	// maxMintedAge bounds what token mint gives out: a token cannot be taken back one by one.
 	maxMintedAge = 30 * 24 * time.Hour
 )
@@ -137,9 +139,10 @@ func (a *app) tokenMint() *cobra.Command {
 	var life time.Duration
 	mint := &cobra.Command{
 		Use: "mint", Short: "Make a token with the signing key of a development node",
-		Long: `Make a token for --tenant (default when not given) with the signing key that a node in the single-node profile keeps in its
+		Long: `Make a token for the tenant default with the signing key that a node in the single-node profile keeps in its
 data directory, and print it. Rights are action:object, as in stream.publish:stream:default/shop/orders; without any the token allows
-everything in the tenant. The node takes it as any token that its tenant's key has signed.`,
+everything in the tenant. The node takes it as any token that its tenant's key has signed. Other tenants have keys of their own, which
+no file holds: their tokens come from the bootstrap listener (docs/control-api.md, "The first token").`,
 		Example: "  felixctl token mint --ttl 8h\n  felixctl token mint --audience controlplane\n" +
 			"  felixctl token mint --principal p:reader --allow 'stream.subscribe:stream:default/*/*'",
 		Args: noArgs,
@@ -153,7 +156,12 @@ everything in the tenant. The node takes it as any token that its tenant's key h
 	mint.RunE = func(*cobra.Command, []string) error {
 		claims := auth.Claims{Tenant: a.tenant, Principal: principal, Issued: time.Now()}
 		if claims.Tenant == "" {
-			claims.Tenant = "default"
+			claims.Tenant = developmentTenant
+		}
+		if claims.Tenant != developmentTenant {
+			return usageErrorf("a development node's key signs for the tenant %s alone, and tenant %s would refuse the token: start the node with "+
+				"FELIX_BOOTSTRAP_ENABLED=true, FELIX_BOOTSTRAP_TOKEN and FELIX_BOOTSTRAP_DEV_TOKENS=true, and ask its bootstrap listener: "+
+				"POST /internal/bootstrap/tenants/%s/dev-token (docs/control-api.md; these settings end the development profile)", developmentTenant, claims.Tenant, claims.Tenant)
 		}
 		switch audience {
 		case "broker", auth.AudienceBroker:
@@ -169,6 +177,12 @@ everything in the tenant. The node takes it as any token that its tenant's key h
 		claims.Expires = claims.Issued.Add(life)
 		if len(permissions) == 0 {
 			permissions = []string{"tenant.manage:tenant:" + claims.Tenant}
+		}
+		for _, p := range permissions { // one by one: places in a list say little to whoever wrote flags
+			if _, err := auth.ParsePermission(p); err != nil {
+				action, _, _ := strings.Cut(p, ":")
+				return usageErrorf("--allow %s: %w%s", p, err, knownActions(action))
+			}
 		}
 		var err error
 		if claims.Permissions, err = auth.ParsePermissions(permissions); err != nil {

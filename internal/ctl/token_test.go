@@ -72,7 +72,7 @@ func TestTokenShowRefuses(t *testing.T) {
 		{"no_file", "", []string{none}, exitMissing, "none"},
 		{"no_token", "secret words", []string{"-"}, exitUsage, "no Felix token"},
 		{"directory", "", []string{filepath.Dir(none)}, exitUsage, "no file"},
-		{"two", "", []string{"a", "b"}, exitUsage, "accepts at most 1"},
+		{"two", "", []string{"a", "b"}, exitUsage, "one argument too many"},
 		{"output", "", []string{"-o", "xml"}, exitUsage, "neither table nor json"},
 	}
 	for _, tt := range tests {
@@ -107,9 +107,9 @@ func TestTokenMint(t *testing.T) {
 	if o, err := auth.Look(strings.TrimSpace(string(own))); err != nil || o.KeyID != u.KeyID {
 		t.Errorf("got key %s, want %s, %v", u.KeyID, o.KeyID, err)
 	}
-	got = runCtl(t, "", nil, "token", "mint", "--key", key, "--audience", "controlplane", "--tenant", "acme", "--json")
+	got = runCtl(t, "", nil, "token", "mint", "--key", key, "--audience", "controlplane", "--tenant", "default", "--json")
 	var row tokenRow
-	if err := json.Unmarshal([]byte(got.out), &row); err != nil || row.Tenant != "acme" || row.Audience != auth.AudienceControlPlane || row.Token == "" {
+	if err := json.Unmarshal([]byte(got.out), &row); err != nil || row.Tenant != "default" || row.Audience != auth.AudienceControlPlane || row.Token == "" {
 		t.Errorf("got %+v from %+v, %v", row, got, err)
 	}
 }
@@ -133,7 +133,8 @@ func TestTokenMintRefuses(t *testing.T) {
 		{"audience", []string{"--key", key, "--audience", "console"}, exitUsage, "neither broker nor controlplane"},
 		{"too_long", []string{"--key", key, "--ttl", "10000h"}, exitUsage, "--ttl"},
 		{"too_short", []string{"--key", key, "--ttl", "0s"}, exitUsage, "--ttl"},
-		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "unknown action"},
+		{"other_tenant", []string{"--key", key, "--tenant", "acme"}, exitUsage, "POST /internal/bootstrap/tenants/acme/dev-token"},
+		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "--allow stream.fly:stream:a/b/c: unknown action"},
 		{"tenant", []string{"--key", key, "--tenant", "a/b"}, exitUsage, "a/b"},
 		{"principal", []string{"--key", key, "--principal", ""}, exitUsage, "principal"},
 	}

@@ -192,7 +192,7 @@ func (c *kafkaClient) sizes(ctx context.Context, details kadm.TopicDetails) map[
 func (a *app) topicCreate() *cobra.Command {
 	var partitions int32
 	var replicas int16
-	var configs []string
+	var configs topicConfigs
 	var ifNotExists bool
 	create := &cobra.Command{
 		Use: "create NAME...", Short: "Create topics", Args: upTo(0),
@@ -200,7 +200,8 @@ func (a *app) topicCreate() *cobra.Command {
 	}
 	create.Flags().Int32VarP(&partitions, "partitions", "p", -1, "number of partitions; -1 is the server's default")
 	create.Flags().Int16VarP(&replicas, "replicas", "r", -1, "number of replicas; -1 is the server's default")
-	create.Flags().StringArrayVarP(&configs, "config", "c", nil, "topic configuration `name=value`; may be repeated")
+	create.Flags().VarP(&configs, "set", "c", "topic configuration `name=value`; may be repeated")
+	create.Flags().Var(&configOrFile{&configs, &a.contextFile}, "config", "with `name=value` the same as --set; with a file the contexts, as everywhere")
 	create.Flags().BoolVar(&ifNotExists, "if-not-exists", false, "a topic that exists is no error")
 	create.RunE = func(cmd *cobra.Command, names []string) error {
 		values, err := parseConfigs(configs)
@@ -222,6 +223,46 @@ func (a *app) topicCreate() *cobra.Command {
 	}
 	return create
 }
+
+// topicConfigs collects name=value.
+type topicConfigs []string
+
+// Set takes one configuration.
+func (c *topicConfigs) Set(s string) error {
+	if _, err := parseConfigs([]string{s}); err != nil {
+		return err
+	}
+	*c = append(*c, s)
+	return nil
+}
+
+// String is what has been collected; pflag asks for it to find that there is no default.
+func (c *topicConfigs) String() string { return strings.Join(*c, ",") }
+
+// Type is the kind of value that help names.
+func (c *topicConfigs) Type() string { return "name=value" }
+
+// configOrFile is the --config of topic create, where Kafka's users write name=value and everybody else the file that every command takes.
+// A name of a configuration has no slash, so a path with = in it remains a path.
+type configOrFile struct {
+	configs *topicConfigs
+	file    *string
+}
+
+// Set takes either.
+func (c *configOrFile) Set(s string) error {
+	if name, _, ok := strings.Cut(s, "="); ok && !strings.ContainsAny(name, `/\`) {
+		return c.configs.Set(s)
+	}
+	*c.file = s
+	return nil
+}
+
+// String is empty, for there is no default.
+func (c *configOrFile) String() string { return "" }
+
+// Type is the kind of value that help names.
+func (c *configOrFile) Type() string { return "name=value" }
 
 // created is one line of topic create.
 type created struct {

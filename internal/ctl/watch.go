@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/felixlog/felix/client"
 )
 
 // fetchKey is the Kafka request key of Fetch.
@@ -43,14 +45,18 @@ func (w *watcher) talk(on bool) {
 	clear(w.down)
 }
 
-// OnBrokerConnect notes an outage or its end, and tells each once.
+// OnBrokerConnect notes an outage or its end.
 func (w *watcher) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	addr := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
+	w.heard(net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port))), err)
+}
+
+// heard notes that a server was reached, or why it was not, and tells an outage and its end once. The native client calls it too.
+func (w *watcher) heard(addr string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, was := w.down[addr]
 	switch {
-	case !w.talking, errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
+	case !w.talking, errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed), errors.Is(err, client.ErrClosed):
 	case err == nil && was:
 		delete(w.down, addr)
 		w.app.warn("the server at %s answers again", addr)

@@ -56,11 +56,26 @@ func unacknowledged(n int) string {
 	return fmt.Sprintf(", %d not acknowledged (written or not)", n)
 }
 
+// patience is for how long nothing has been acknowledged while something was to be.
+type patience struct {
+	since time.Time
+	acked int
+}
+
+// lasted says how long that has been, given how many records are acknowledged now and how many are not.
+func (p *patience) lasted(acked, left int) time.Duration {
+	if now := time.Now(); acked != p.acked || left == 0 || p.since.IsZero() {
+		p.since, p.acked = now, acked
+	}
+	return time.Since(p.since)
+}
+
 // supervise waits for the end of the work, an interrupt, a refusal, or a time-out without any acknowledgement.
 func (w *writer) supervise(ctx context.Context, finished <-chan error) error {
 	tick := time.NewTicker(max(min(maxPoll, w.app.timeout/4), 10*time.Millisecond))
 	defer tick.Stop()
-	interrupt, since, acked := ctx.Done(), time.Now(), 0
+	interrupt := ctx.Done()
+	var waited patience
 	var grace <-chan time.Time
 	for {
 		select {
@@ -77,16 +92,14 @@ func (w *writer) supervise(ctx context.Context, finished <-chan error) error {
 		case <-tick.C:
 		}
 		n, left := w.tally.state()
-		if n != acked || left == 0 {
-			since, acked = time.Now(), n
-		}
+		silent := waited.lasted(n, left)
 		_, lost := w.watch.lost()
 		switch failure := w.tally.failure(); {
 		case failure != nil && left == 0:
 			return failure // whatever the input still holds
 		case grace != nil && (left == 0 || lost != nil):
 			return ctx.Err()
-		case time.Since(since) >= w.app.timeout:
+		case silent >= w.app.timeout:
 			return w.stalled(ctx, left)
 		}
 	}
@@ -94,7 +107,7 @@ func (w *writer) supervise(ctx context.Context, finished <-chan error) error {
 
 // stalled says why nothing was acknowledged for the whole time-out.
 func (w *writer) stalled(ctx context.Context, left int) error {
-	rest := fmt.Sprintf("%d record%s to %s not acknowledged within %s (written or not)", left, plural(left), w.tally.topic, w.app.timeout)
+	rest := w.tally.unanswered(left, w.app.timeout)
 	if addr, lost := w.watch.lost(); lost != nil {
 		return unreachableErrorf("%s: the server at %s is gone: %w", rest, addr, lost)
 	}
