@@ -19,8 +19,12 @@ func TestMurmur2(t *testing.T) {
 	ctx := limited(t)
 	const shards, n = 6, 60
 	for _, o := range []client.PublisherOptions{
-		{}, {Ack: client.AckMessage}, {Guarantee: client.AtLeastOnce}, {Guarantee: client.AtMostOnce},
-		{Guarantee: client.AtMostOnce, Ack: client.AckMessage}, {Guarantee: client.AtMostOnce, Ack: client.AckNone},
+		{},
+		{Ack: client.AckMessage},
+		{Guarantee: client.AtLeastOnce},
+		{Guarantee: client.AtMostOnce},
+		{Guarantee: client.AtMostOnce, Ack: client.AckMessage},
+		{Guarantee: client.AtMostOnce, Ack: client.AckNone},
 	} {
 		name := fmt.Sprintf("murmur2-%d-%d", o.Guarantee, o.Ack)
 		t.Run(name, func(t *testing.T) {

@@ -75,8 +75,13 @@ func TestCommandRoundTrip(t *testing.T) {
 		}
 	}
 	for _, cmd := range []cluster.Command{
-		nil, cluster.CreateTopics{ValidateOnly: true}, cluster.CreatePartitions{ValidateOnly: true}, cluster.SetTopicConfigs{ValidateOnly: true}, cluster.SetClientQuotas{ValidateOnly: true},
-		cluster.Guarded{Tenant: "t"}, cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{ValidateOnly: true}},
+		nil,
+		cluster.CreateTopics{ValidateOnly: true},
+		cluster.CreatePartitions{ValidateOnly: true},
+		cluster.SetTopicConfigs{ValidateOnly: true},
+		cluster.SetClientQuotas{ValidateOnly: true},
+		cluster.Guarded{Tenant: "t"},
+		cluster.Guarded{Tenant: "t", Command: cluster.CreateTopics{ValidateOnly: true}},
 		cluster.Guarded{Tenant: "t", Command: cluster.Guarded{Tenant: "t", Command: cluster.AllocateProducerIDs{Count: 1}}},
 	} {
 		if _, err := EncodeCommand(cmd); err == nil {
