@@ -37,6 +37,7 @@
 //   - A tenant's incarnation is the version of the last deletion of any tenant before it was made, so a cluster that never deleted one has
 //     the incarnation 0 everywhere, which is what was stored before there were incarnations.
 //   - Commands on behalf of callers are guarded (cluster.Guarded): what the proposer checked may have gone before the command is applied.
+//   - Shares of tenants (shares.go) are a matter of guarded commands: older logs have none, and must come to what they came to.
 //   - When Propose fails with ErrUnknownOutcome the command may still take effect later.
 //
 // Sources: design sections 8 and 10 (decisions 4, 6, 8, 9, 17, 22), cluster rules 8.1, 8.2, 8.4.

@@ -86,6 +86,105 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestShares: a tenant cannot take what is left for all others of anything that the whole cluster has so much of, and the others go on.
+func TestShares(t *testing.T) {
+	const most = errcode.PolicyViolation
+	rule := func(tenant string, i int) cluster.Policy {
+		return cluster.Policy{Tenant: tenant, Subject: fmt.Sprintf("p:%05d", i), Object: "tenant:" + tenant, Action: "tenant.manage"}
+	}
+	cases := []struct {
+		name string
+		fill func(b *cluster.Builder) // tenant a has half of all
+		more func(tenant string) cluster.Command
+	}{
+		{
+			"namespaces", func(b *cluster.Builder) {
+				for i := b.Current().NamespaceCount(); i < cluster.MaxNamespaces/2; i++ {
+					b.PutNamespace(cluster.Namespace{Tenant: "a", Name: fmt.Sprintf("n%06d", i)})
+				}
+			},
+			func(tenant string) cluster.Command { return cluster.CreateNamespace{Tenant: tenant, Name: "more"} },
+		},
+		{
+			"streams", func(b *cluster.Builder) {
+				for i := range cluster.MaxTopics / 2 {
+					_ = b.PutTopic(&cluster.Topic{ID: topicID(1000 + i), Tenant: "a", Namespace: "ns", Name: fmt.Sprintf("s%06d", i), Consistency: cluster.ConsistencyLeader})
+				}
+			},
+			func(tenant string) cluster.Command {
+				return cluster.CreateTopics{Topics: []cluster.NewTopic{{
+					ID: topicID(len(tenant)), Tenant: tenant, Namespace: "ns", Name: "more", Partitions: 1, ReplicationFactor: 1,
+				}}}
+			},
+		},
+		{
+			"caches", func(b *cluster.Builder) {
+				for i := range cluster.MaxCaches / 2 {
+					b.PutCache(&cluster.Cache{ID: topicID(1000 + i), Tenant: "a", Namespace: "ns", Name: fmt.Sprintf("c%06d", i), Shards: 1, ReplicationFactor: 1})
+				}
+			},
+			func(tenant string) cluster.Command {
+				return cluster.CreateResources{Caches: []cluster.NewCache{{
+					TopicRef: cluster.TopicRef{ID: topicID(len(tenant)), Tenant: tenant, Namespace: "ns", Name: "more"}, Shards: 1, ReplicationFactor: 1,
+				}}}
+			},
+		},
+		{
+			"rules", func(b *cluster.Builder) {
+				for i := 0; b.Current().RuleBytes() < cluster.MaxRuleBytes/2; i++ {
+					b.PutGrouping(cluster.Grouping{Tenant: "a", User: fmt.Sprintf("%0*d", cluster.MaxSubjectLength, i), Role: strings.Repeat("r", 50_000)})
+				}
+			},
+			func(tenant string) cluster.Command { return cluster.PutPolicy{Policy: rule(tenant, 1)} },
+		},
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newState(cluster.NewImage(nil))
+			for _, cmd := range []cluster.Command{
+				cluster.Bootstrap{ClusterID: "c", Tenant: "a", Namespace: "ns"}, cluster.RegisterNode{ID: "n", KafkaHost: "h", KafkaPort: 1},
+			} {
+				if res := s.next(cmd); res.Err != nil {
+					t.Fatal(res.Err)
+				}
+			}
+			b := cluster.NewBuilder(s.image)
+			tt.fill(b)
+			alone := newState(b.Build(s.image.Version() + 1))
+			b = cluster.NewBuilder(alone.image)
+			b.PutTenant(cluster.Tenant{Name: "other"})
+			b.PutNamespace(cluster.Namespace{Tenant: "other", Name: "ns"})
+			s = newState(b.Build(alone.image.Version() + 1))
+			guarded := func(s *state, tenant string, cmd cluster.Command) errcode.Kind {
+				res := s.next(cluster.Guarded{Tenant: tenant, Command: cmd})
+				for _, item := range res.Items {
+					if res.Err == nil {
+						res.Err = item.Err
+					}
+				}
+				return errcode.Of(res.Err)
+			}
+			if kind := guarded(alone, "a", tt.more("a")); kind != errcode.OK {
+				t.Errorf("alone: %v", kind)
+			}
+			had := EncodeSnapshot(s.image)
+			if kind := guarded(s, "a", tt.more("a")); kind != most {
+				t.Errorf("more than its share: %v", kind)
+			}
+			b = cluster.NewBuilder(s.image)
+			if now := EncodeSnapshot(b.Build(s.image.Version() - 1)); string(now) != string(had) {
+				t.Error("what was refused changed something")
+			}
+			if kind := guarded(s, "other", tt.more("other")); kind != errcode.OK {
+				t.Errorf("the other tenant: %v", kind)
+			}
+			if res := s.next(tt.more("a")); res.Err != nil || len(res.Items) > 0 && res.Items[0].Err != nil {
+				t.Errorf("from an older log: %+v", res)
+			}
+		})
+	}
+}
+
 // TestLimitsOfTheWhole fills the metadata up to each limit: one more is refused with a sentence, and room that is made can be used again.
 func TestLimitsOfTheWhole(t *testing.T) {
 	const level = errcode.PolicyViolation

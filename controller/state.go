@@ -31,6 +31,9 @@ func (s *state) apply(position uint64, cmd cluster.Command) cluster.Result {
 		b, res = s.carryOut(b, position, cmd)
 	} else if s.image.HasTenant(g.Tenant, g.Incarnation) {
 		b, res = s.carryOut(b, position, g.Command)
+		if err := checkShare(s.image, b.Current(), g.Tenant); err != nil {
+			b, res = cluster.NewBuilder(s.image), cluster.Result{Err: err}
+		}
 	} else {
 		res = refused(errcode.ResourceNotFound, "tenant %.64q does not exist any more", g.Tenant)
 	}
