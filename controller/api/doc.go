@@ -44,7 +44,8 @@
 //     token (body.go), and fields are looked up by their exact names.
 //   - A cursor holds the last key of its page and the kind of listing. A page starts behind that key, whether or not it still exists.
 //   - A role is given away with the policies of its own roles: the check of who may give it follows groupings from role to role.
-//     A listing asks it of every role that it meets, so what is found out about one is kept for the others: a chain of roles would cost its square.
+//     A listing asks it of every role that it meets, so what is found out about one is kept for the others: a chain of roles
+//     would cost its square.
 //   - A policy on cluster:* or node:ID lies inside no scope. Only who holds that very right, and the rules of the whole tenant, gives or sees it.
 //   - The routes of one tenant (GET, DELETE /v1/tenants/{tenant}) are for operators of the cluster, whose tokens belong to a tenant of
 //     their own: their keys are chosen by the token and not by the path.
