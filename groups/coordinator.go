@@ -100,8 +100,8 @@ func (c *Coordinator) Close(ctx context.Context) error {
 }
 
 // Apply tells the coordinator of an image: leadership that changed hands is taken up or given up, and offsets of topics that are gone
-// are forgotten, as are the groups of tenants that are gone, with everything of them. What is gone is looked up in Options.Image, which may be
-// newer: calls are taken by it. Images older than one that was applied are ignored.
+// are forgotten, as are the groups of tenants that are gone, with everything of them. What is gone is looked up in Options.Image, which
+// may be newer: calls are taken by it. Images older than one that was applied are ignored.
 func (c *Coordinator) Apply(img *cluster.Image) {
 	c.applyMu.Lock()
 	defer c.applyMu.Unlock()

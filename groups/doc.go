@@ -23,8 +23,8 @@
 //     be written the old member id is put back, or two processes would both believe that they are the member.
 //   - The tenant's incarnation is part of a group's key, so the groups of a deleted tenant are never those of the next one of its name, however
 //     late the coordinator hears of the deletion. Burying them is a matter of tidiness, and is tried again at each load and each look.
-//   - What is gone is asked of the newest image, under the lock of the shard. An older one lacks what clients have come in by since, and would
-//     bury what was acknowledged to them; so would any that does not know yet of a tenant whose groups another leader wrote.
+//   - What is gone is asked of the newest image, under the lock of the shard. An older one lacks what clients have come in by since, and
+//     would bury what was acknowledged to them; so would any that does not know yet of a tenant whose groups another leader wrote.
 //   - A group that was loaded knows its members and their assignments but no sessions: each gets a full session from the load on.
 //
 // Sources: KIP-62 (rebalance timeout), KIP-134 (initial rebalance delay), KIP-345 (static members), KIP-394 (member ids required),

@@ -9,7 +9,7 @@
 //	limits.go     shares of what callers may hold at once, connections among it
 //	pages.go      pages of listings and their cursors
 //	errors.go     refusals, and from error kinds to statuses
-//	tenants.go namespaces.go streams.go caches.go resources.go signing_keys.go rbac.go nodes.go assignments.go placement.go system.go   the calls
+//	tenants.go namespaces.go streams.go caches.go resources.go signing_keys.go rbac.go coverage.go nodes.go assignments.go placement.go system.go   the calls
 //	openapi.go    the OpenAPI document, made from the routes and their types; schemas.go: types for it alone
 //	bootstrap.go  the bootstrap listener: a tenant's first key and rules; development tokens
 //
@@ -44,6 +44,8 @@
 //     token (body.go), and fields are looked up by their exact names.
 //   - A cursor holds the last key of its page and the kind of listing. A page starts behind that key, whether or not it still exists.
 //   - A role is given away with the policies of its own roles: the check of who may give it follows groupings from role to role.
+//     A listing asks it of every role that it meets, so what is found out about one is kept for the others: a chain of roles
+//     would cost its square.
 //   - A policy on cluster:* or node:ID lies inside no scope. Only who holds that very right, and the rules of the whole tenant, gives or sees it.
 //   - The routes of one tenant (GET, DELETE /v1/tenants/{tenant}) are for operators of the cluster, whose tokens belong to a tenant of
 //     their own: their keys are chosen by the token and not by the path.

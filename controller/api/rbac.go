@@ -55,21 +55,6 @@ func (s scope) coversPolicy(p *cluster.Policy) bool {
 	return err == nil && s.covers(right)
 }
 
-// coversRole says that every policy of a role lies inside the scope, those of the role's own roles included: they come with it. A role
-// without policies, which may get any, takes the whole tenant.
-func (s scope) coversRole(role string) bool {
-	tenant, some := s.call.params["tenant"], false
-	for _, subject := range s.call.image.SubjectsOf(tenant, role) {
-		for p := range s.call.image.PoliciesOf(tenant, subject) {
-			if !s.coversPolicy(p) {
-				return false
-			}
-			some = true
-		}
-	}
-	return some || s.whole
-}
-
 // needView wants the right to see some rules.
 func (c *call) needView() error {
 	return c.needSome(auth.RBACView, "something of tenant "+c.params["tenant"], func(auth.Object) bool { return true })
@@ -194,20 +179,19 @@ func listGroupings(c *call) (answer, error) {
 	if p.after != nil {
 		after.User, after.Role = p.after[0], p.after[1]
 	}
-	view, known := c.scopeOf(auth.RBACView), map[string]bool{}
+	view := c.scopeOf(auth.RBACView).coverage()
+	var gone error // the caller is
 	seen := filter(c.image.GroupingsAfter(after), func(g *cluster.Grouping) bool {
-		if role != "" && g.Role != role {
+		if gone != nil || role != "" && g.Role != role {
 			return false
 		}
-		visible, there := known[g.Role]
-		if !there {
-			visible = view.coversRole(g.Role)
-			known[g.Role] = visible
-		}
+		var visible bool
+		visible, gone = view.coversRole(g.Role)
 		return visible
 	})
-	return rules(p, bare, seen, func(g *cluster.Grouping) []string { return []string{g.User, g.Role} },
-		func(g *cluster.Grouping) any { return groupingBody{g.User, g.Role} }), nil
+	a := rules(p, bare, seen, func(g *cluster.Grouping) []string { return []string{g.User, g.Role} },
+		func(g *cluster.Grouping) any { return groupingBody{g.User, g.Role} })
+	return a, gone
 }
 
 // grouping reads the pair of a body and wants the right to give or take it.
@@ -220,7 +204,11 @@ func (c *call) grouping() (cluster.Grouping, error) {
 	if g.Role, err = b.name("role"); err != nil {
 		return g, err
 	}
-	if !c.scopeOf(auth.RBACAssignmentManage).coversRole(g.Role) {
+	covered, err := c.scopeOf(auth.RBACAssignmentManage).coverage().coversRole(g.Role)
+	if err != nil {
+		return g, err
+	}
+	if !covered {
 		return g, c.forbid(auth.RBACAssignmentManage, "every policy of role "+clip(g.Role))
 	}
 	g.User, err = b.name("user")
