@@ -322,7 +322,7 @@ func TestProducerIDsAreNeverRepeated(t *testing.T) {
 func TestErrorsSayWhy(t *testing.T) {
 	f := newAdminFixture(t, nil)
 	for want, n := range map[string]NewTopic{
-		"only 1 brokers are live":        {Namespace: "default", Stream: "a", Partitions: 1, ReplicationFactor: 3},
+		"number of live brokers is 1":    {Namespace: "default", Stream: "a", Partitions: 1, ReplicationFactor: 3},
 		"must be above 0":                {Namespace: "default", Stream: "a", Partitions: 0, ReplicationFactor: 1},
 		"unknown topic config name: foo": {Namespace: "default", Stream: "a", Partitions: 1, ReplicationFactor: 1, Configs: map[string]string{"foo": "1"}},
 	} {

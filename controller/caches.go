@@ -78,7 +78,7 @@ func checkCacheRoom(m *cluster.Image, n *cluster.NewCache) error {
 	case n.ID.IsZero():
 		return errcode.Newf(errcode.Internal, "a cache has no id") // ids are drawn by the proposer: a fault of ours
 	case int(n.ReplicationFactor) > live:
-		return errcode.Newf(errcode.InvalidReplicationFactor, "the replication factor is %d, but only %d brokers are live", n.ReplicationFactor, live)
+		return errcode.Newf(errcode.InvalidReplicationFactor, "the replication factor is %d, but the number of live brokers is %d", n.ReplicationFactor, live)
 	case m.CacheCount() >= cluster.MaxCaches:
 		return errcode.Newf(errcode.PolicyViolation, "the cluster has %d caches, which is as many as are kept", cluster.MaxCaches)
 	}

@@ -47,7 +47,7 @@ func (s *state) place(m *cluster.Image, id ids.TopicID, first, count, factor int
 	}
 	if factor > len(live) {
 		return nil, errcode.Newf(errcode.InvalidReplicationFactor,
-			"the replication factor is %d, but only %d brokers are live", factor, len(live))
+			"the replication factor is %d, but the number of live brokers is %d", factor, len(live))
 	}
 	out := make([]cluster.Partition, count)
 	ranked := make([]weighted, len(live))

@@ -314,13 +314,18 @@ func (a *app) printBench(r *benchResult) error {
 	if a.json() {
 		return errors.Join(a.emit(r, nil, nil), lost)
 	}
+	all := count(r.Records, "record")
+	if r.Fanout > 1 {
+		all = fmt.Sprintf("%d deliveries of %s", r.Records*r.Fanout, all)
+	}
 	what := map[string]string{"latency": "publish to delivery", "fanout": "publish to delivery", "ingest": "publish to acknowledgement"}[r.Bench]
 	err := a.facts([][]string{
 		{"rate", fmt.Sprintf("%.0f a second (%.1f MiB/s)", r.PerSecond, r.MiBPerSec)},
 		{"p50", fmt.Sprintf("%.3f ms (%s)", r.P50Ms, what)},
 		{"p99", fmt.Sprintf("%.3f ms", r.P99Ms)},
 		{"max", fmt.Sprintf("%.3f ms", r.MaxMs)},
-		{"measured", fmt.Sprintf("%d of %s of %d bytes, %d at once, fan-out %d", r.Measured, count(r.Records, "record"), r.Bytes, r.Concurrency, r.Fanout)},
+		{"measured", fmt.Sprintf("%d of %s of %d bytes, %d at once, fan-out %d",
+			r.Measured, all, r.Bytes, r.Concurrency, r.Fanout)},
 	})
 	return errors.Join(err, lost)
 }

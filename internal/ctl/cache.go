@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -102,7 +103,7 @@ func (a *app) cacheCreate() *cobra.Command {
 		}
 		status, err := c.call(ctx, http.MethodPost, cachesPath(c), in, &made.cacheRow)
 		if err != nil {
-			return about("create cache "+args[0], err)
+			return about("create cache "+args[0], c.otherCache(ctx, err, in))
 		}
 		made.Result = "created"
 		text := "cache %s is created with %s"
@@ -112,6 +113,25 @@ func (a *app) cacheCreate() *cobra.Command {
 		return a.done(made, text, made.Cache, count(made.Shards, "shard"))
 	})
 	return create
+}
+
+// otherCache is otherwise for caches.
+func (c *control) otherCache(ctx context.Context, err error, asked cacheRow) error {
+	var no *apiRefusal
+	if !errors.As(err, &no) || no.Status != http.StatusConflict {
+		return err
+	}
+	have, looked := c.cache(ctx, asked.Cache)
+	if looked != nil {
+		return err
+	}
+	facts := func(r cacheRow) [][]string {
+		return [][]string{
+			{"shards", strconv.Itoa(r.Shards)}, {"replicas", strconv.Itoa(r.ReplicationFactor)}, {"consistency", typed(r.Consistency)},
+			{"display name", orWord(r.DisplayName)},
+		}
+	}
+	return differs(err, changesOf(facts(have), facts(asked)))
 }
 
 func (a *app) cacheSet() *cobra.Command {

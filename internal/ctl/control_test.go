@@ -39,7 +39,9 @@ func TestStreamsFromCreateToDelete(t *testing.T) {
 	if made.Result != "unchanged" || made.Shards != 3 || !made.Durable || made.Routing != routingModulo || *made.Retention.MaxAgeSeconds != 90000 {
 		t.Errorf("got %+v", made)
 	}
-	want(t, exitRefused, "", []string{"stream", "create", "orders", "--shards", "2", c}, "another configuration", "409 exists")
+	want(t, exitRefused, "", []string{"stream", "create", "orders", "--shards", "2", c}, "another configuration", "409 exists", "it has shards 3, not 2; ")
+	want(t, exitRefused, "", []string{"stream", "create", "orders", "--shards", "3", "--retention-secs", "90001", "--consistency", "quorum", c},
+		": it has retention.max_age_seconds 90000, not 90001\n")
 	want(t, exitOK, "", []string{"stream", "create", "positions", "--durable=false", c}, "created")
 
 	want(t, exitOK, "", []string{"stream", "ls", c}, "orders     3", "1d1h", "positions  1", "no", "default")
@@ -265,7 +267,7 @@ func TestControlMistakes(t *testing.T) {
 		"bad_delivery":      {[]string{"stream", "create", "x", "--delivery", "twice"}, "none of at-least-once, at-most-once"},
 		"bad_kind":          {[]string{"stream", "create", "x", "--kind", "table"}, "none of stream, queue"},
 		"bad_routing":       {[]string{"stream", "create", "x", "--routing", "random"}, "none of modulo, jump_hash"},
-		"bad_bound":         {[]string{"stream", "create", "x", "--retention-secs", "0"}, "neither a number above 0 nor default"},
+		"bad_bound":         {[]string{"stream", "create", "x", "--retention-secs", "0"}, "neither a number above 0, alone or with one of s, m, h, d, w"},
 		"bad_bytes":         {[]string{"stream", "set", "x", "--retention-bytes", "1k"}, "--retention-bytes"},
 		"nothing_to_set":    {[]string{"stream", "set", "x"}, "nothing to change"},
 		"nothing_to_set_2":  {[]string{"cache", "set", "x"}, "nothing to change"},
@@ -550,5 +552,35 @@ func TestWords(t *testing.T) {
 	}
 	if got, err := routings.parse("routing", "jump-hash"); err != nil || got != "jump_hash" {
 		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		units []unit
+		want  int64 // 0: refused
+	}{
+		{"90", secondUnits, 90},
+		{"7d", secondUnits, 604800},
+		{"2w", secondUnits, 1209600},
+		{"1GiB", byteUnits, 1 << 30},
+		{"500MB", byteUnits, 500_000_000},
+		{"7d", byteUnits, 0},
+		{"0h", secondUnits, 0},
+		{"-1", secondUnits, 0},
+		{"d", secondUnits, 0},
+		{"1.5h", secondUnits, 0},
+		{"9223372036854775807", byteUnits, 9223372036854775807},
+		{"9223372036854775807w", secondUnits, 0},
+		{"92233720368547758070", byteUnits, 0},
+	} {
+		n, err := bound("flag", tt.text, tt.units)
+		if (err != nil) != (tt.want == 0) || err == nil && *n != tt.want {
+			t.Errorf("%s: got %v, %v, want %d", tt.text, n, err, tt.want)
+		}
+	}
+	if n, err := bound("flag", "default", byteUnits); n != nil || err != nil {
+		t.Errorf("default: got %v, %v", n, err)
 	}
 }

@@ -129,7 +129,8 @@ func refusal(what string, err error, message string) error {
 func adviceFor(err error) string {
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		return "see felixctl topic list, or make it with felixctl topic create"
+		return "see felixctl topic list, or make it with felixctl topic create; a stream that is in memory alone (stream create --durable=false) " +
+			"is not seen by Kafka clients: use felixctl pub and sub"
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return "use --if-not-exists if that is fine"
 	case errors.Is(err, kerr.InvalidReplicationFactor):

@@ -171,5 +171,6 @@ func (a *app) reach(ctx context.Context, c *kafkaClient) error {
 			hint += "; if it asks for a login, give --tenant and --token"
 		}
 	}
+	hint = firstOf(a.misdirected("Kafka", kafkaPort, "native", nativePort), hint)
 	return unreachableErrorf("no Kafka listener answers at %s (%w): %s", a.brokers, err, hint)
 }

@@ -128,7 +128,7 @@ func (n *native) failed(ctx context.Context, what string, err error) error {
 	case errors.As(err, &lost):
 		return n.lost(lost)
 	case errors.Is(err, client.ErrTooLarge):
-		return refusedErrorf("%s: %w", what, err)
+		return refusedErrorf("%s: %w: a frame takes 16 MiB, with the key and the names, and a key 65535 bytes", what, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return unreachableErrorf("%s: no answer from the server at %s within %s: it hangs or is overloaded; --timeout waits longer",
 			what, n.app.brokers, n.app.timeout)
@@ -179,7 +179,8 @@ func (n *native) lost(err *client.ConnectionError) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = "no answer" // silence is all that QUIC hears where nobody listens
 	}
-	return unreachableErrorf("no native listener answers at %s (%s): start one with `felix serve`, or name another with --brokers", err.Addr, why)
+	hint := firstOf(n.app.misdirected("native", nativePort, "Kafka", kafkaPort), "start one with `felix serve`, or name another with --brokers")
+	return unreachableErrorf("no native listener answers at %s (%s): %s", err.Addr, why, hint)
 }
 
 // withNative runs a command's work with a connection.

@@ -176,7 +176,9 @@ func TestTopologyInspectAndBench(t *testing.T) {
 
 	for _, args := range [][]string{{"latency"}, {"fanout", "--fanout", "2"}, {"ingest", "--concurrency", "4"}} {
 		args = append(append([]string{"bench"}, args...), "scratch", "--records", "50", "--warmup", "5", "--timeout", "60s", c)
-		want(t, exitOK, "", args, "a second", "p99")
+		if got := want(t, exitOK, "", args, "a second", "p99"); args[1] == "fanout" && !strings.Contains(got.out, "100 of 100 deliveries of 50 records") {
+			t.Errorf("got %q", got.out)
+		}
 		r := decode[benchResult](t, want(t, exitOK, "", append(args, "--json")))
 		if r.Measured != 50*r.Fanout || r.Lost != 0 || r.P99Ms < r.P50Ms || r.MaxMs < r.P99Ms || r.PerSecond <= 0 {
 			t.Errorf("got %+v", r)
@@ -282,4 +284,13 @@ func TestPubInterrupted(t *testing.T) {
 	if got := pub.out.String(); !strings.Contains(got, "offset 0") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestListeners: whoever names the wrong listener, or asks the Kafka one for a stream that it does not show, is told so.
+func TestListeners(t *testing.T) {
+	s, c := newNativeServer(t)
+	want(t, exitOK, "", []string{"stream", "create", "positions", "--durable=false", c})
+	want(t, exitUnreachable, "", []string{"topic", "list", "--brokers", s.native, c}, "that is the native listener", "the Kafka one, at "+s.addr)
+	want(t, exitUnreachable, "", []string{"sub", "positions", "--brokers", s.addr, "--timeout", "500ms", c}, "that is the Kafka listener", "the native one, at "+s.native)
+	want(t, exitMissing, "", []string{"produce", "positions", "x", c}, "in memory alone", "felixctl pub and sub")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type settings struct {
 	contextName string
 
 	brokers        string // of the listener that the command speaks to
+	ownBrokers     string // what they are when --brokers does not say
+	otherBrokers   string // of the other listener: the native one for Kafka commands, the Kafka one for native commands
 	tenant         string
 	namespace      string
 	token          string
@@ -284,14 +287,37 @@ func (a *app) fill(cmd *cobra.Command, to serverKind, c settingsContext) {
 			*into = c[s.key]
 		}
 	}
+	a.ownBrokers, a.otherBrokers = firstOf(env["FELIX_BROKERS"], c["brokers"], defaultNativeBrokers), firstOf(c["kafka_brokers"], defaultKafkaBrokers)
+	if to == kafkaServer {
+		a.ownBrokers, a.otherBrokers = firstOf(env["FELIX_KAFKA_BROKERS"], env["FELIX_BROKERS"], c["kafka_brokers"], defaultKafkaBrokers),
+			firstOf(c["brokers"], defaultNativeBrokers)
+	}
 	if !cmd.Flags().Changed("brokers") {
-		a.brokers = firstOf(env["FELIX_BROKERS"], c["brokers"], defaultNativeBrokers)
-		if to == kafkaServer {
-			a.brokers = firstOf(env["FELIX_KAFKA_BROKERS"], env["FELIX_BROKERS"], c["kafka_brokers"], defaultKafkaBrokers)
-		}
+		a.brokers = a.ownBrokers
 	}
 	a.namespace = firstOf(a.namespace, defaultNamespace)
 	a.controlURL = firstOf(a.controlURL, defaultControlURL)
+}
+
+// misdirected says that brokers are the other listener's, and what to do; empty when that is not known. own and other name the listeners.
+func (a *app) misdirected(own, ownPort, other, otherPort string) string {
+	asked, err1 := parseSeeds(a.brokers, ownPort)
+	others, err2 := parseSeeds(a.otherBrokers, otherPort)
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	for _, seed := range asked {
+		host, port, err := net.SplitHostPort(seed)
+		if err != nil || !slices.Contains(others, seed) && (port != otherPort || !loopback(host)) {
+			continue
+		}
+		text := "that is the " + other + " listener, and this command speaks to the " + own + " one"
+		if a.ownBrokers != a.brokers {
+			text += ", at " + a.ownBrokers
+		}
+		return text
+	}
+	return ""
 }
 
 // firstOf is the first text that is not empty.

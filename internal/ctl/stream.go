@@ -2,6 +2,9 @@ package ctl
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -156,22 +159,45 @@ func (f *streamFlags) changeable(cmd *cobra.Command, consistency, delivery strin
 	fl := cmd.Flags()
 	fl.StringVar(&f.consistency, "consistency", consistency, "`level` of what is acknowledged: "+strings.Join(consistencies.typed(), " or "))
 	fl.StringVar(&f.delivery, "delivery", delivery, "at-least-once or at-most-once; recorded only")
-	fl.StringVar(&f.retentionSecs, "retention-secs", "", "keep records for so many `seconds`; default is the broker's bound")
-	fl.StringVar(&f.retentionBytes, "retention-bytes", "", "keep so many `bytes` of each shard; default is the broker's bound")
+	fl.StringVar(&f.retentionSecs, "retention-secs", "", "keep records for so many `seconds`, or 12h, 7d, 2w; default is the broker's bound")
+	fl.StringVar(&f.retentionBytes, "retention-bytes", "", "keep so many `bytes` of each shard, or 500MB, 1GiB; default is the broker's bound")
 	consistencies.complete(cmd, "consistency")
 	deliveries.complete(cmd, "delivery")
 }
 
-// bound reads a number above 0, or default.
-func bound(flag, s string) (*int64, error) {
+// unit is a word behind a number and what it makes of it.
+type unit struct {
+	word   string
+	factor int64
+}
+
+// What a bound may be counted in; the empty word is the unit of the flag's name.
+var (
+	secondUnits = []unit{{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}, {"w", 604800}}
+	byteUnits   = []unit{
+		{"", 1}, {"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	}
+)
+
+// bound reads a whole number above 0 with one of the units, or default.
+func bound(flag, s string, units []unit) (*int64, error) {
 	if s == "" || s == "default" {
 		return nil, nil
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 {
-		return nil, usageErrorf("--%s %q is neither a number above 0 nor default", flag, s)
+	word := strings.TrimLeft(s, "0123456789")
+	n, err := strconv.ParseInt(strings.TrimSuffix(s, word), 10, 64)
+	for _, u := range units {
+		if err == nil && u.word == word && n > 0 && n <= math.MaxInt64/u.factor {
+			n *= u.factor
+			return &n, nil
+		}
 	}
-	return &n, nil
+	var words []string
+	for _, u := range units[1:] {
+		words = append(words, u.word)
+	}
+	return nil, usageErrorf("--%s %q is neither a number above 0, alone or with one of %s behind it, nor default", flag, s, strings.Join(words, ", "))
 }
 
 func (a *app) streamCreate() *cobra.Command {
@@ -203,7 +229,7 @@ stream set --help; everything else is fixed for the stream's life.`,
 		}
 		status, err := c.call(ctx, http.MethodPost, streamsPath(c), in, &made.streamRow)
 		if err != nil {
-			return about("create stream "+args[0], err)
+			return about("create stream "+args[0], c.otherwise(ctx, err, in))
 		}
 		made.Routing, made.Result = firstOf(made.Routing, routingModulo), "created"
 		text := "stream %s is created with %s"
@@ -213,6 +239,39 @@ stream set --help; everything else is fixed for the stream's life.`,
 		return a.done(made, text, made.Stream, count(made.Shards, "shard"))
 	})
 	return create
+}
+
+// otherwise adds to a refusal of a stream that exists otherwise in what it differs from what was asked for, when that can be found out.
+func (c *control) otherwise(ctx context.Context, err error, asked streamRow) error {
+	var no *apiRefusal
+	if !errors.As(err, &no) || no.Status != http.StatusConflict {
+		return err
+	}
+	have, looked := c.stream(ctx, asked.Stream)
+	if looked != nil {
+		return err
+	}
+	asked.TenantID, asked.Namespace, asked.Routing = have.TenantID, have.Namespace, firstOf(asked.Routing, have.Routing)
+	return differs(err, changesOf(have.comparable(), asked.comparable()))
+}
+
+// comparable are the facts of a stream, exact ones for the bounds, and a region even if it has none.
+func (s *streamRow) comparable() [][]string {
+	without := *s
+	without.Region, without.Retention = "", retentionRow{}
+	return append(append(without.facts(), []string{"region", orWord(s.Region)}), s.changing()[:2]...)
+}
+
+// differs adds to a refusal what the thing that exists has and what was asked for.
+func differs(err error, changes []fieldChange) error {
+	var words []string
+	for _, ch := range changes {
+		words = append(words, fmt.Sprintf("%s %s, not %s", ch.Field, ch.Before, ch.After))
+	}
+	if len(words) == 0 {
+		return err
+	}
+	return &statusError{status: statusOf(err), err: &sentence{text: err.Error() + ": it has " + strings.Join(words, "; "), cause: err}}
 }
 
 func (f *streamFlags) newStream(name string) (s streamRow, err error) {
@@ -231,10 +290,10 @@ func (f *streamFlags) newStream(name string) (s streamRow, err error) {
 			return s, err
 		}
 	}
-	if s.Retention.MaxAgeSeconds, err = bound("retention-secs", f.retentionSecs); err != nil {
+	if s.Retention.MaxAgeSeconds, err = bound("retention-secs", f.retentionSecs, secondUnits); err != nil {
 		return s, err
 	}
-	s.Retention.MaxSizeBytes, err = bound("retention-bytes", f.retentionBytes)
+	s.Retention.MaxSizeBytes, err = bound("retention-bytes", f.retentionBytes, byteUnits)
 	return s, err
 }
 

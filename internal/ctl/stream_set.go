@@ -67,11 +67,11 @@ func (a *app) setStream(ctx context.Context, c *control, cmd *cobra.Command, f *
 		Retention   *retentionRow `json:"retention,omitempty"`
 	}
 	changed := cmd.Flags().Changed
-	seconds, err := bound("retention-secs", f.retentionSecs)
+	seconds, err := bound("retention-secs", f.retentionSecs, secondUnits)
 	if err != nil {
 		return err
 	}
-	bytes, err := bound("retention-bytes", f.retentionBytes)
+	bytes, err := bound("retention-bytes", f.retentionBytes, byteUnits)
 	if err != nil {
 		return err
 	}

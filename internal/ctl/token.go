@@ -181,7 +181,7 @@ no file holds: their tokens come from the bootstrap listener (docs/control-api.m
 		for _, p := range permissions { // one by one: places in a list say little to whoever wrote flags
 			if _, err := auth.ParsePermission(p); err != nil {
 				action, _, _ := strings.Cut(p, ":")
-				return usageErrorf("--allow %s: %w%s", p, err, knownActions(action))
+				return usageErrorf("--allow: %w%s", err, knownActions(action))
 			}
 		}
 		var err error

@@ -134,7 +134,7 @@ func TestTokenMintRefuses(t *testing.T) {
 		{"too_long", []string{"--key", key, "--ttl", "10000h"}, exitUsage, "--ttl"},
 		{"too_short", []string{"--key", key, "--ttl", "0s"}, exitUsage, "--ttl"},
 		{"other_tenant", []string{"--key", key, "--tenant", "acme"}, exitUsage, "POST /internal/bootstrap/tenants/acme/dev-token"},
-		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "--allow stream.fly:stream:a/b/c: unknown action"},
+		{"permission", []string{"--key", key, "--allow", "stream.fly:stream:a/b/c"}, exitUsage, "the actions are stream.publish, "},
 		{"tenant", []string{"--key", key, "--tenant", "a/b"}, exitUsage, "a/b"},
 		{"principal", []string{"--key", key, "--principal", ""}, exitUsage, "principal"},
 	}

@@ -134,6 +134,9 @@ func (a *app) printConfigs(entries []configEntry, all bool) error {
 	}
 	if len(shown) == 0 {
 		a.say("nothing is set on the topic; --all shows the defaults that apply")
+		if !a.json() {
+			return nil // a head without a table under it says nothing
+		}
 	}
 	return a.emit(shown, []string{"NAME", "VALUE", "SOURCE"}, rows)
 }
