@@ -85,7 +85,7 @@ func (b *Broker) CreateTopics(ctx context.Context, caller *Caller, topics []NewT
 // checks is left to it.
 func (b *Broker) checkNewLists(caller *Caller, t *NewTopic) error {
 	if b.Image().Topic(caller.Tenant, t.Namespace, t.Stream) != nil || cluster.ValidateStreamName(t.Namespace, t.Stream) != nil {
-		return nil
+		return nil //nolint:nilerr // the controller answers these
 	}
 	return cluster.CheckDuplicates("cleanup.policy", t.Configs["cleanup.policy"])
 }

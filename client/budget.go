@@ -25,11 +25,11 @@ type claim struct {
 
 // acquire takes bytes for one call's records, and waits for room as long as ctx lasts or closed is open. A claim larger than the whole
 // budget gets it all to itself.
-func (b *budget) acquire(ctx context.Context, closed <-chan struct{}, bytes, records int) error {
+func (b *budget) acquire(ctx context.Context, closed <-chan struct{}, bytes int) error {
 	b.mu.Lock()
 	if len(b.line) == 0 && b.fitsLocked(bytes) {
 		b.used += bytes
-		b.records += records
+		b.records++
 		b.mu.Unlock()
 		return nil
 	}
@@ -40,7 +40,7 @@ func (b *budget) acquire(ctx context.Context, closed <-chan struct{}, bytes, rec
 	select {
 	case <-cl.ready:
 		b.mu.Lock()
-		b.records += records
+		b.records++
 		b.mu.Unlock()
 		return nil
 	case <-ctx.Done():

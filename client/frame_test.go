@@ -34,7 +34,7 @@ func TestNamedFrames(t *testing.T) {
 				if !l.p.fits(key, size, 1, true) {
 					t.Fatalf("a record of %d bytes does not fit", n)
 				}
-				if err := l.p.budget.acquire(context.Background(), nil, costOf(key, size), 1); err != nil {
+				if err := l.p.budget.acquire(context.Background(), nil, costOf(key, size)); err != nil {
 					t.Fatal(err)
 				}
 				l.add(key, make([]byte, n), true, size, promise{})

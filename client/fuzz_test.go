@@ -91,7 +91,7 @@ type testedLane struct {
 
 func (l *testedLane) mustAdd(value []byte, done func(Ack, error)) {
 	size := len(value) + payloadPrefix
-	if err := l.p.budget.acquire(context.Background(), nil, costOf(nil, size), 1); err != nil {
+	if err := l.p.budget.acquire(context.Background(), nil, costOf(nil, size)); err != nil {
 		panic(err)
 	}
 	l.add(nil, value, l.mixed && value[0]%2 == 1, size, promise{done: done})

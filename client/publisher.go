@@ -319,7 +319,7 @@ func (p *Publisher) enqueue(ctx context.Context, r *Record, done promise) error 
 		return err
 	}
 	cost := costOf(r.Key, size)
-	if err := p.budget.acquire(ctx, p.life.Done(), cost, 1); err != nil {
+	if err := p.budget.acquire(ctx, p.life.Done(), cost); err != nil {
 		return err
 	}
 	if !l.add(r.Key, r.Value, named, size, done) {
@@ -346,7 +346,7 @@ func (p *Publisher) enqueueBatch(ctx context.Context, shard *uint32, key []byte,
 		return err
 	}
 	cost := costOf(key, size)
-	if err := p.budget.acquire(ctx, p.life.Done(), cost, 1); err != nil {
+	if err := p.budget.acquire(ctx, p.life.Done(), cost); err != nil {
 		return err
 	}
 	if !l.addBatch(key, values, named, size, done) {

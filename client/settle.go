@@ -203,11 +203,11 @@ func (l *lane) beginLocked() {
 	shift := uint64(0)
 	for i, b := range l.queue {
 		if i < l.sent {
-			switch {
-			case b.state == dropped:
+			switch b.state {
+			case dropped:
 				b.state = settled
 				shift++
-			case b.state == repeated:
+			case repeated:
 				b.state = waiting
 			}
 		}
