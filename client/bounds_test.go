@@ -106,7 +106,9 @@ func TestPublishTooLate(t *testing.T) {
 
 // TestWaitIsToldAfter holds a function back that is told an outcome: Wait and Close wait for it.
 func TestWaitIsToldAfter(t *testing.T) {
-	for name, wait := range map[string]func(*client.Publisher, context.Context) error{"wait": (*client.Publisher).Wait, "close": (*client.Publisher).Close} {
+	for name, wait := range map[string]func(*client.Publisher, context.Context) error{
+		"wait": (*client.Publisher).Wait, "close": (*client.Publisher).Close,
+	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := newFake(t, "n1").connect().NewPublisher(fakeName, client.PublisherOptions{})
 			must(t, err)

@@ -14,7 +14,8 @@ import (
 // Nothing is sent again by itself once it may have been applied. After ErrOutcomeUnknown read the shard at the expected offset to see what
 // became of it.
 //
-// Errors: *OffsetMismatchError with the actual next offset; ErrTooLarge; ErrInvalidRequest for an ephemeral stream or no values; others of the server.
+// Errors: *OffsetMismatchError with the actual next offset; ErrTooLarge; ErrInvalidRequest for an ephemeral stream or no values; others of
+// the server.
 func (c *Client) PublishIf(ctx context.Context, s Stream, expected int64, key []byte, values ...[]byte) (Ack, error) {
 	return c.publishIf(ctx, s, nil, expected, key, values)
 }

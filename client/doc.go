@@ -70,7 +70,7 @@
 // never goes to another batch; a record is told one outcome, in order; a reader delivers each offset once, in order, or an error that says
 // why not; an error is never taken for the end of a stream, nor the end for an error.
 //
-// Locks: lane.mu, then Client.mu or budget.mu. No others are held together, and none while waiting.
+// Locks: Publisher.mu, then lane.mu, then Client.mu or budget.mu. No others are held together, and none while waiting.
 //
 // Non-obvious:
 //   - an empty key is a key, and goes to another shard than none: what is copied into a reused buffer must not turn from one into the other.
@@ -79,5 +79,9 @@
 //     every so many requests nothing would ever go through.
 //   - a stream that is given up resets what was not sent. Without answers a publisher ends its stream instead, and waits for the server's end.
 //   - a server that does not know of named shards ignores them: what names one is not sent before the server has said that it takes them.
+//   - under a new identity the server stores again what it has stored under the old one. So a batch that may have been applied fails when
+//     the lane takes a new identity, wherever in the queue it waits.
+//   - a server that hangs keeps its connections: only deadlines of our own notice it, of writes as of answers. The way into the cluster
+//     moves on with each failure, or a call whose time is shorter than the dead servers take would never get to the one that lives.
 //   - an event stream that is reset before its first frame was read is nobody's: a subscriber waits for its own only so long.
 package client

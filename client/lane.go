@@ -50,6 +50,9 @@ type lane struct {
 	kept     uint64    // guarded by mu: those of them that are told
 	waits    []wait    // guarded by mu: for kept, in order
 
+	owner   string // of the writer: the shard's leader when the present stream was opened, as far as it was known
+	leaving bool   // of the writer: the stream is ended because the shard has moved
+
 	buf  []byte // of the writer
 	told []told // of whoever settles: outcomes to be told after the lock is given back
 }
@@ -284,6 +287,7 @@ func (l *lane) open(ctx context.Context) (*exchange, error) {
 			addr = r.owners[l.shard]
 		}
 	}
+	l.owner = addr
 	// Shards take turns with the connections; of a stream with very many, further ones are opened, as a connection has so many streams.
 	n := c.cfg.Connections
 	cn, err := c.enter(ctx, addr, requests, int(l.shard)%n+n*(int(l.shard)/(n*lanesPerConnection)))
@@ -348,6 +352,9 @@ func (l *lane) serve(ctx context.Context, x *exchange) error {
 	stop()
 	x.abandon()
 	answers.Wait()
+	if l.leaving {
+		l.leaving, err = false, errRewound
+	}
 	l.lost(err)
 	if errors.Is(err, errRewound) {
 		return nil
@@ -364,6 +371,22 @@ var (
 // farewell is how long a stream without answers waits for the server to have read it.
 const farewell = 5 * time.Second
 
+// farewell ends a stream without answers. The server ends its side when it has read everything, which ends the stream's context.
+func (x *exchange) farewell() {
+	_ = x.q.Close()
+	_ = x.q.SetReadDeadline(time.Now().Add(farewell))
+}
+
+// elsewhere reports whether the shard is known to have another leader than when the stream was opened.
+func (l *lane) elsewhere() bool {
+	r := l.p.route.Load()
+	if r == nil || l.shard >= r.shards {
+		return false
+	}
+	now := r.owners[l.shard]
+	return now != "" && now != l.owner
+}
+
 // send writes what may be written until ctx ends, or writing fails.
 func (l *lane) send(ctx context.Context, x *exchange) error {
 	tick := time.NewTimer(time.Hour)
@@ -371,6 +394,12 @@ func (l *lane) send(ctx context.Context, x *exchange) error {
 	draining := l.p.draining
 	var first uint64 // number of the stream's last request
 	for ctx.Err() == nil {
+		if l.p.opts.Ack == AckNone && l.elsewhere() {
+			l.leaving = true
+			x.farewell()
+			<-ctx.Done()
+			return nil
+		}
 		check, err := l.fill(&first)
 		if err != nil {
 			return err
@@ -397,10 +426,9 @@ func (l *lane) send(ctx context.Context, x *exchange) error {
 				return &ConnectionError{Addr: x.cn.addr, Err: errOverdue}
 			}
 		case <-draining:
-			// Nothing is queued any more. The server ends its side when it has read everything, which ends ctx.
+			// Nothing is queued any more.
 			draining = nil
-			_ = x.q.Close()
-			_ = x.q.SetReadDeadline(time.Now().Add(farewell))
+			x.farewell()
 		case <-ctx.Done():
 		}
 	}

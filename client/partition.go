@@ -46,6 +46,9 @@ func (s *sticky) take(shards uint32, bytes, records int, o *PublisherOptions) ui
 // they are when a stream grows, so no refusal tells of it. Kafka's clients take as long.
 const routeAge = 5 * time.Minute
 
+// unansweredAge is the same of a publisher that gets no answers: no refusal tells it that a shard has moved.
+const unansweredAge = 20 * time.Second
+
 // shardFrameOverhead bounds what the JSON of a publish has beside names, key and payloads.
 const shardFrameOverhead = 512
 

@@ -54,7 +54,8 @@ const (
 	// AckMessage has each record travel by itself, and answered by itself.
 	AckMessage
 	// AckNone has no answers. A record counts as published when it was handed to the transport; whether it was stored is not known, and
-	// one that is refused is only counted at the server. Goes with AtMostOnce alone.
+	// one that is refused is only counted at the server. That a shard has moved is noticed within half a minute: records that its old leader
+	// gets until then are lost. Goes with AtMostOnce alone.
 	AckNone
 )
 
@@ -145,7 +146,7 @@ type Publisher struct {
 	drain    sync.Once     // closes draining, and waits until the servers have read everything
 
 	route      atomic.Pointer[route]
-	routeAge   time.Duration  // of a route with which shards are chosen by Murmur2
+	routeAge   time.Duration  // of a route, where nothing else tells that it is old
 	refreshing atomic.Bool    // the route is being looked up anew
 	lookups    sync.WaitGroup // that refresh; not part of wg, since nothing waits for their success
 	sticky     sticky
@@ -168,6 +169,9 @@ func (c *Client) NewPublisher(s Stream, o PublisherOptions) (*Publisher, error) 
 		return nil, errors.New("felix: a stream needs a name of at most 65,535 bytes")
 	}
 	p := &Publisher{c: c, stream: s.normal(), opts: o, routeAge: routeAge, lanes: map[uint32]*lane{}}
+	if o.Ack == AckNone {
+		p.routeAge = unansweredAge
+	}
 	p.names = [3][]byte{[]byte(c.cfg.Tenant), []byte(p.stream.Namespace), []byte(s.Name)}
 	if o.Ack == AckNone {
 		p.draining = make(chan struct{})
@@ -393,17 +397,28 @@ func (p *Publisher) choose(ctx context.Context, r *route, key []byte, named *uin
 				return 0, errNoShard(p.stream)
 			}
 		}
+		if p.opts.Ack == AckNone {
+			p.maybeRefresh(r)
+		}
 		return *named, nil
 	case p.opts.Partitioner == NativeHash:
+		if p.opts.Ack == AckNone {
+			p.maybeRefresh(r)
+		}
 		return r.shardOf(key), nil
 	}
-	if time.Since(r.at) > p.routeAge {
-		p.refresh(r)
-	}
+	p.maybeRefresh(r)
 	if key != nil {
 		return KafkaShardOf(key, int(r.shards)), nil
 	}
 	return p.sticky.take(r.shards, size, records, &p.opts), nil
+}
+
+// maybeRefresh looks the stream up anew if it was not for long.
+func (p *Publisher) maybeRefresh(r *route) {
+	if time.Since(r.at) > p.routeAge {
+		p.refresh(r)
+	}
 }
 
 // refresh looks the stream up anew in the background. Until that is done the old route goes on, and for as long again if it fails.

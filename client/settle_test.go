@@ -110,9 +110,12 @@ func TestMovedWithoutAddress(t *testing.T) {
 			if !moved {
 				return verdict{}
 			}
-			return verdict{refuse: &wire.PublishError{RequestID: p.RequestID, Failure: wire.Failure{Message: "moved", Code: "not_leader", Retry: "redirect"}}}
+			return verdict{refuse: &wire.PublishError{
+				RequestID: p.RequestID, Failure: wire.Failure{Message: "moved", Code: "not_leader", Retry: "redirect"},
+			}}
 		}
-		p, err := n1.connect(func(cfg *client.Config) { cfg.Addrs = append(cfg.Addrs, n2.addr) }).NewPublisher(fakeName, client.PublisherOptions{Guarantee: g})
+		c := n1.connect(func(cfg *client.Config) { cfg.Addrs = append(cfg.Addrs, n2.addr) })
+		p, err := c.NewPublisher(fakeName, client.PublisherOptions{Guarantee: g})
 		must(t, err)
 		ctx := limited(t)
 		_, err = p.Publish(ctx, client.Record{Value: []byte("a")})
@@ -167,4 +170,29 @@ func TestTwoCloses(t *testing.T) {
 	must(t, <-closed)
 	must(t, <-closed)
 	waitUntil(t, func() bool { return len(f.stored()) == n })
+}
+
+// TestMovedUnanswered has a shard move, and nobody tell a publisher without answers: it looks by itself, and loses nothing of what it has
+// handed to the old leader.
+func TestMovedUnanswered(t *testing.T) {
+	n1, n2 := newFake(t, "n1"), newFake(t, "n2")
+	c := n1.connect(func(cfg *client.Config) { cfg.Addrs = append(cfg.Addrs, n2.addr) })
+	p, err := c.NewPublisher(fakeName, client.PublisherOptions{Guarantee: client.AtMostOnce, Ack: client.AckNone})
+	must(t, err)
+	p.SetRouteAge(time.Millisecond)
+	ctx := limited(t)
+	_, err = p.Publish(ctx, client.Record{Value: []byte("first")})
+	must(t, err)
+	owners := []wire.ShardOwner{{Shard: 0, NodeID: "n2", Addr: n2.addr}}
+	n1.set(func() { n1.owners = owners })
+	n2.set(func() { n2.owners = owners })
+	n := 1
+	waitUntil(t, func() bool {
+		_, err := p.Publish(ctx, client.Record{Value: fmt.Append(nil, n)})
+		must(t, err)
+		n++
+		return len(n2.stored()) > 0
+	})
+	must(t, p.Close(ctx))
+	waitUntil(t, func() bool { return len(n1.stored())+len(n2.stored()) == n })
 }

@@ -127,6 +127,9 @@ type ShardState struct {
 //
 // A subscription reads ahead by two frames a shard and one stream window. It ends with Close.
 //
+// A stream that is deleted and made anew under its name is another stream, and the protocol does not tell which of them a subscription
+// reads: close it before.
+//
 // Errors: *CursorError for an offset that is not kept; ErrNotFound; ErrForbidden; others of the server; ctx's.
 func (c *Client) Subscribe(ctx context.Context, stream Stream, o SubscribeOptions) (*Subscription, error) {
 	if err := o.validate(); err != nil {
