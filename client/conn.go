@@ -81,6 +81,7 @@ func (c *Client) tell(addr string, err error) {
 
 // ended tells of a connection that was lost. Of an older one nothing is told: one that was made after it says more about the server.
 func (cn *conn) ended() {
+	<-cn.q.Context().Done() // streams end a little before, and only this says why
 	c, why := cn.c, context.Cause(cn.q.Context())
 	c.mu.Lock()
 	newest := c.newest[cn.addr] == cn
