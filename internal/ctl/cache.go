@@ -127,7 +127,9 @@ func (c *control) otherCache(ctx context.Context, err error, asked cacheRow) err
 	}
 	facts := func(r cacheRow) [][]string {
 		return [][]string{
-			{"shards", strconv.Itoa(r.Shards)}, {"replicas", strconv.Itoa(r.ReplicationFactor)}, {"consistency", typed(r.Consistency)},
+			{"shards", strconv.Itoa(r.Shards)},
+			{"replicas", strconv.Itoa(r.ReplicationFactor)},
+			{"consistency", typed(r.Consistency)},
 			{"display name", orWord(r.DisplayName)},
 		}
 	}
