@@ -209,6 +209,7 @@ func (l *lane) beginLocked() {
 				shift++
 			case repeated:
 				b.state = waiting
+			case waiting, settled:
 			}
 		}
 		if b.state == waiting && l.renew && b.uncertain {
