@@ -119,7 +119,11 @@ type slowFor struct {
 }
 
 func (s *slowFor) Propose(ctx context.Context, cmd cluster.Command) (cluster.Result, error) {
-	if c, ok := cmd.(cluster.CreateNamespace); ok && c.Tenant == s.tenant {
+	inner := cmd
+	if g, ok := cmd.(cluster.Guarded); ok {
+		inner = g.Command
+	}
+	if c, ok := inner.(cluster.CreateNamespace); ok && c.Tenant == s.tenant {
 		s.waiting.Add(1)
 		<-s.goOn
 	}
